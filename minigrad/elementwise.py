@@ -186,3 +186,12 @@ def abs(a: Array) -> Recorded:
         return (g * np.sign(a),)
 
     return np.abs(a), vjp
+
+
+def to(a: Array, dtype: np.dtype[np.floating]) -> Recorded:
+    """The elements in another `dtype`; the cotangents go back to that of `a`."""
+
+    def vjp(g: Array) -> Cotangents:
+        return (g.astype(a.dtype),)
+
+    return a.astype(dtype), vjp

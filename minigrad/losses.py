@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
 from minigrad import layer_ops
+from minigrad.precision import HALF, widened
 from minigrad.tensor import Tensor, apply
 from minigrad.types import Array
 
 Reduction = Literal["mean", "sum"]
 """Over all elements, or in `cross_entropy` over all targets that count."""
 
+_P = ParamSpec("_P")
+
+
+def _rounded_once(loss: Callable[_P, Tensor]) -> Callable[_P, Tensor]:
+    """The loss in float32 if all that it compares is float16, and rounded at the end."""
+
+    @wraps(loss)
+    def rounded(*args: _P.args, **kwargs: _P.kwargs) -> Tensor:
+        compared = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor | np.ndarray)]
+        if any(x.dtype != HALF for x in compared):
+            return loss(*args, **kwargs)
+        wide: Callable[..., Tensor] = loss
+        return wide(*map(_wide, args), **{key: _wide(x) for key, x in kwargs.items()}).to(HALF)
+
+    return rounded
+
+
+def _wide(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x.to(np.float32) if x.dtype == HALF else x
+    return widened(x) if isinstance(x, np.ndarray) else x
+
 
 # ----- Of real numbers -----
 
 
+@_rounded_once
 def mse(prediction: Tensor, target: Tensor | Array, reduction: Reduction = "mean") -> Tensor:
     """Squared error, reduced over all elements.
 
@@ -31,12 +57,14 @@ def mse(prediction: Tensor, target: Tensor | Array, reduction: Reduction = "mean
     return _reduced((prediction - target) ** 2, reduction)
 
 
+@_rounded_once
 def mae(prediction: Tensor, target: Tensor | Array, reduction: Reduction = "mean") -> Tensor:
     """Absolute error, reduced over all elements. Raises ValueError where the shapes differ."""
     _check_shapes(prediction, target)
     return _reduced((prediction - target).abs(), reduction)
 
 
+@_rounded_once
 def huber(
     prediction: Tensor,
     target: Tensor | Array,
@@ -92,6 +120,7 @@ def cross_entropy(
     return apply(layer_ops.cross_entropy, logits, **options)
 
 
+@_rounded_once
 def binary_cross_entropy_with_logits(
     logits: Tensor, target: Tensor | Array, reduction: Reduction = "mean"
 ) -> Tensor:
@@ -104,6 +133,7 @@ def binary_cross_entropy_with_logits(
     return _reduced(apply(layer_ops.softplus, logits) - logits * target, reduction)
 
 
+@_rounded_once
 def kl_div(log_prediction: Tensor, log_target: Tensor, reduction: Reduction = "mean") -> Tensor:
     """Relative entropy KL(target || prediction) of distributions given as log-probabilities.
 

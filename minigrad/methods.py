@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.typing import DTypeLike
 
 from minigrad import elementwise, indexing, linalg, logits, movement, reductions, selection
 from minigrad.types import Array, Axis, Constant, Recorded
@@ -80,6 +81,12 @@ class Methods:
         return self._apply(selection.clamp, low=min, high=max)
 
     clip = clamp
+
+    def to(self, dtype: DTypeLike) -> Self:
+        """The elements in another float dtype; the tensor itself if it has that one already."""
+        if self.data.dtype == dtype:
+            return self
+        return self._apply(elementwise.to, dtype=np.dtype(dtype))
 
     def maximum(self, other: Self | Constant) -> Self:
         """The larger one, element by element; at a tie each gets half of the gradient."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigrad.functions import grad
+from minigrad.precision import widened
 from minigrad.state import State, check_state
 from minigrad.tensor import Tensor
 from minigrad.types import Array
@@ -172,7 +173,7 @@ def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> float:
     Recurrent Neural Networks, 2013, algorithm 1; the 1e-6 is PyTorch's.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    total = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients))
+    total = math.sqrt(sum(float((widened(gradient) ** 2).sum()) for gradient in gradients))
     scale = min(1.0, max_norm / (total + 1e-6))
     for gradient in gradients:
         gradient *= scale

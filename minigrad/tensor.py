@@ -10,7 +10,7 @@ No module that is imported here imports this one. Three of them hold the other m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Never
 
 import numpy as np
@@ -21,6 +21,7 @@ from minigrad.array_interface import ArrayInterface
 from minigrad.instrumentation import Instrumentation, instrumented
 from minigrad.methods import Methods
 from minigrad.modes import recording
+from minigrad.precision import HALF, in_single
 from minigrad.types import Array, Constant, Cotangents, Recorded, Vjp
 
 
@@ -146,12 +147,17 @@ def apply(op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Te
     parents: list[Tensor] = []
     arrays: list[Array] = []
     requires_grad = False
+    half = False
     for operand in operands:
         parent = operand if isinstance(operand, Tensor) else _constant(operand, operands)
         parents.append(parent)
         arrays.append(parent.data)
         requires_grad = requires_grad or parent.requires_grad
-    value, vjp = op(*arrays, **options)
+        half = half or parent.data.dtype == HALF
+    if half and _promoted(operands) == HALF:
+        value, vjp = in_single(op, arrays, options)
+    else:
+        value, vjp = op(*arrays, **options)
     out = _tensor(value)
     if requires_grad and recording.get():
         out.requires_grad, out.parents, out.vjp, out.op = True, tuple(parents), vjp, op.__name__
@@ -176,8 +182,15 @@ def _constant(value: Any, operands: tuple[Operand, ...]) -> Tensor:
             f"a Tensor works with tensors, NumPy arrays and numbers, not with a "
             f"{type(value).__name__}: wrap it, tensor(...)"
         )
-    beside = [x.data for x in operands if isinstance(x, Tensor)]
-    return _tensor(np.array(value, np.result_type(value, *beside)))
+    dtype = _promoted((value, *(x for x in operands if isinstance(x, Tensor))))
+    if dtype == HALF and isinstance(value, int | float):
+        dtype = np.dtype(np.float32)  # a number is not stored, and need not be rounded
+    return _tensor(np.array(value, dtype))
+
+
+def _promoted(operands: Iterable[Operand]) -> np.dtype[Any]:
+    """The dtype of NumPy's promotion."""
+    return np.result_type(*[x.data if isinstance(x, Tensor) else x for x in operands])
 
 
 # ----- Backward: order, multiply, accumulate -----

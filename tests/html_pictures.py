@@ -17,7 +17,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from tests.harness.command import harness
-from tests.harness.report.html.test_browser import CHROMIUM, FLAGS
+from tests.harness.report.html.browser import CHROMIUM, FLAGS
 
 DOCUMENTS = Path(__file__).parents[1] / "docs"
 ENGINE = Path(__file__).parent / "engines" / "closures.py"

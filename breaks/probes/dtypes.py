@@ -16,6 +16,11 @@ def mix_single_and_double(a: np.float32 = (3,), b=(3,)):
     return a * b
 
 
+def single_to_double(lib, a: np.float32 = (3,), b=(3,)):
+    """A leaf of float32, converted to float64 before a product."""
+    return a.to(getattr(lib, "float64", np.float64)) * b
+
+
 def refuse_whole_number_leaf(lib):
     """A leaf of integers that requires a gradient; an update would be smaller than 1."""
     w = lib.tensor(np.array([1, 2, 3]), requires_grad=True)

@@ -107,6 +107,11 @@ def linear_one_output(lib, x=(4, 3)):
     return _layer(lib, "Linear", 3, 1, dtype=x.dtype)(x)
 
 
+def linear_without_bias(lib, x=(4, 3)):
+    """A linear layer of 3 inputs and 2 outputs without a bias."""
+    return _layer(lib, "Linear", 3, 2, False, dtype=x.dtype)(x)
+
+
 def convolve_wide(lib, x=(2, 2, 3, 6)):
     """Two images of 2 channels to 3: the output is 1 high and 4 wide."""
     return _layer(lib, "Conv2d", 2, 3, 3, dtype=x.dtype)(x)
@@ -115,6 +120,31 @@ def convolve_wide(lib, x=(2, 2, 3, 6)):
 def convolve_as_wide_as_channels(lib, x=(2, 2, 3, 5)):
     """The same, with an output as wide as its number of channels, 3."""
     return _layer(lib, "Conv2d", 2, 3, 3, dtype=x.dtype)(x)
+
+
+def rms_norm_rows(lib, x=(3, 4)):
+    """Root mean square normalisation of 3 rows of random numbers, with a learned scale."""
+    return _fill(lib, lib.nn.RMSNorm(4, 1e-6, dtype=x.dtype))(x)
+
+
+def adapter_with_two_factors(lib, x=(4, 3)):
+    """A low-rank adapter of 3 inputs and 2 outputs, whose factors are not 0."""
+    rng = np.random.default_rng(0)
+    layer = lib.nn.LowRankAdapter(lib.nn.Linear(3, 2, rng=rng), 2, 4.0, rng=rng)
+    layer.up.data = rng.standard_normal((2, 2))
+    return layer(x)
+
+
+def embed_with_padding(lib, x=(3,)):
+    """The vectors of 4 symbols, two of which are the padding, times a row."""
+    symbols = lib.tensor(np.array([[0, 1], [1, 4]]))
+    return _layer(lib, "Embedding", 5, 3, 1, dtype=x.dtype)(symbols) * x
+
+
+def embed_repeated_symbols(lib, x=(3,)):
+    """The vectors of 4 symbols, one of them repeated, times a row."""
+    symbols = lib.tensor(np.array([[0, 1], [1, 4]]))
+    return _layer(lib, "Embedding", 5, 3, dtype=x.dtype)(symbols) * x
 
 
 def lstm_three_steps(lib, x=(3, 2, 3)):

@@ -15,14 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from harness.core.message import Message, message, verbatim
+from harness.core.message import Message, message
 from harness.core.rounding import MOST, largest, resolution
-from harness.core.run import Array, Measurement, Run
+from harness.core.run import Array, Form, Measurement, Quantity, Run, array_name
 
 CONDITIONING = Measurement(
     "conditioning",
     "harness.answer_key.perturbation:measure",
     kinds=("gradient", "steps", "module"),
+    form=Form(
+        numbers=tuple(
+            Quantity(key, required=False)
+            for key in ("output", "steps", "{leaf}.grad", "{number} {text}")
+        )
+    ),
 )
 """Must be measured on the unpatched engine, so that what rounding moves is not a bug."""
 
@@ -85,9 +91,9 @@ def description_of(name: str) -> Message:
     """Return the name of an array, or of what else can move, for people."""
     step, entry = _parts_of(name)
     if step:
-        return message("{entry} after step {step}", entry=entry, step=step)
+        return message("{entry} after step {step}", entry=array_name(entry), step=step)
     names = {OUTPUT: message("the output"), STEPS: message("the number of steps")}
-    return names.get(name) or verbatim(name)
+    return names.get(name) or array_name(name)
 
 
 def _entry_of(name: str) -> str:
@@ -108,6 +114,6 @@ def arrays_of(run: Run) -> Iterator[tuple[str, Array, int]]:
     for leaf, gradient in run.gradients.items():
         if gradient:
             yield gradient_name(leaf), gradient, 1
-    for step, entries in enumerate(run.log):
+    for step, entries in enumerate(run.logged):
         for entry, array in entries.items():
             yield entry_name(step, entry), array, step + 1

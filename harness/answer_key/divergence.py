@@ -6,20 +6,19 @@ then, along the walk, which node was visited, what it received and what it passe
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from graphlib import TopologicalSorter
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, zip_longest
+from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 
 from harness.answer_key.fingerprint import fingerprint
+from harness.answer_key.matching import Match, WalkGraph, backward_passes, match_walks, passed_on
 from harness.answer_key.naming import format_distinct
-from harness.core.message import Message, message, verbatim
-from harness.core.rounding import agree, largest, wrong_entries
+from harness.core.message import Message, message
+from harness.core.rounding import agree, wrong_entries
 from harness.core.run import Array, NumericArray, TraceStep
 
 _MOST_TERMS = 8  # of a sum of which all subsets are tried
@@ -46,6 +45,8 @@ class Divergence:
     """None if the difference is not at one place, such as a different number of passes."""
     walk: Sequence[TraceStep] = ()
     """The correct backward pass that contains the place."""
+    inserted: Sequence[TraceStep] = ()
+    """The nodes that only the broken pass has, with indices that continue those of the other."""
 
 
 def first_divergence(
@@ -62,17 +63,27 @@ def first_divergence(
     it differs at its end at the latest. Otherwise, None also if either trace is empty, as for an
     engine that cannot record its walk.
     """
-    passes = _walks(broken), _walks(correct)
+    passes = backward_passes(broken), backward_passes(correct)
     if failed and not broken:
         passes = [[]], passes[1]
+    first_dtype: Divergence | None = None
     for number, (actual, expected) in enumerate(zip(*passes, strict=False), start=1):
         ended = failed and number == len(passes[0])
-        for sentence, place in _divergences(actual, expected, names, failed=ended):
+        for place in _divergences(actual, expected, names, failed=ended):
+            if first_dtype and (place.is_dtype or place.parting is None):
+                continue
+            sentence = place.sentence
             if len(passes[1]) > 1:
                 sentence = message(
                     "in backward pass {number}: {divergence}", number=number, divergence=sentence
                 )
-            return Divergence(sentence, place, expected)
+            inserted = match_walks(actual, _graph_of(expected)).inserted() if actual else ()
+            divergence = Divergence(sentence, place.parting, expected, inserted)
+            if not place.is_dtype:
+                return _after(divergence, first_dtype)
+            first_dtype = divergence
+    if first_dtype:
+        return first_dtype
     if all(passes) and len(passes[0]) != len(passes[1]):
         sentence = message(
             "{actual} backward passes were made, expected {expected}",
@@ -83,6 +94,18 @@ def first_divergence(
     return None
 
 
+def _after(divergence: Divergence, dtype: Divergence | None) -> Divergence:
+    """Return a divergence with another dtype before it, in which no number was wrong yet."""
+    if dtype is None:
+        return divergence
+    sentence = message(
+        "{divergence}; before that, with right numbers: {dtype}",
+        divergence=divergence.sentence,
+        dtype=dtype.sentence,
+    )
+    return replace(divergence, sentence=sentence)
+
+
 def parting(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> Parting | None:
     """Return where the first backward pass of `broken` first differs; None if nowhere."""
     divergence = first_divergence(first_pass(broken), first_pass(correct), {})
@@ -91,92 +114,21 @@ def parting(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> Partin
 
 def first_pass(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
     """Return the steps of the first backward pass."""
-    walks = _walks(steps)
+    walks = backward_passes(steps)
     return tuple(walks[0]) if walks else ()
 
 
-def forward_order(steps: Sequence[TraceStep]) -> dict[int, TraceStep]:
-    """Return the nodes of a walk by index: operands first, else in the order of their indices.
-
-    Raises CycleError if a node is computed from itself, as a broken engine may record it.
-    """
-    nodes = {step.index: step for step in steps}
-    sorter = TopologicalSorter(
-        {index: [p for p in step.parents if p in nodes] for index, step in nodes.items()}
-    )
-    sorter.prepare()
-    ordered, ready = dict[int, TraceStep](), list[int]()
-    while sorter.is_active():
-        ready = sorted([*ready, *sorter.get_ready()], reverse=True)
-        index = ready.pop()
-        ordered[index] = nodes[index]
-        sorter.done(index)
-    return ordered
+def _graph_of(walk: Sequence[TraceStep], names: Mapping[int, str] | None = None) -> WalkGraph:
+    return WalkGraph({step.index: step for step in walk}, names or {})
 
 
-def is_cancelled(broken: Sequence[TraceStep], correct: Sequence[TraceStep]) -> bool:
-    """Whether a walk contains a wrong cotangent that was used, although the result is right.
+class _Place(NamedTuple):
+    """What is wrong, and where."""
 
-    It was used if a node received it and passed on only right ones, or if it is a term of a sum
-    that is right. If the two walks are of different graphs, their cotangents cannot be compared,
-    and the result is False.
-    """
-    passes = _walks(broken), _walks(correct)
-    return len(passes[0]) == len(passes[1]) and any(
-        _is_cancelled(actual, expected) for actual, expected in zip(*passes, strict=True)
-    )
-
-
-def _is_cancelled(broken: list[TraceStep], correct: list[TraceStep]) -> bool:
-    match = _match(broken, _Graph({step.index: step for step in correct}, {}))
-    return not match.difference and any(
-        _is_lost_in_rule(step, match) or _is_lost_in_sum(step, match) for step in match.visits
-    )
-
-
-def _is_lost_in_rule(step: TraceStep, match: _Match) -> bool:
-    """Whether a node received a wrong cotangent, and passed on only right ones."""
-    graph = match.graph
-    expected, scale = graph.steps[step.index], graph.scales[step.index]
-    passed_on = [
-        _is_wrong(actual.numpy(), right.numpy(), scale)
-        for parent, actual, right in zip(
-            expected.parents, step.handed, expected.handed, strict=False
-        )
-        if parent is not None and actual and right
-    ]
-    received = step.cotangent.numpy(), expected.cotangent.numpy()
-    return bool(passed_on) and not any(passed_on) and _is_wrong(*received, scale)
-
-
-def _is_lost_in_sum(step: TraceStep, match: _Match) -> bool:
-    """Whether a node received the right sum, although some of its terms are wrong."""
-    graph = match.graph
-    terms, are_wrong = [], []
-    for visit in match.visits:
-        other = graph.steps[visit.index]
-        for parent, actual, right in zip(visit.parents, visit.handed, other.handed, strict=False):
-            if parent == step.index and actual and right:
-                terms.append(actual.numpy())
-                are_wrong.append(_is_wrong(terms[-1], right.numpy(), graph.scales[visit.index]))
-    if not any(are_wrong) or len({term.shape for term in terms}) > 1:
-        return False
-    scale, expected = graph.scales[step.index], graph.steps[step.index].cotangent.numpy()
-    sums = np.sum(terms, axis=0), step.cotangent.numpy()
-    return not any(_is_wrong(total, expected, scale) for total in sums)
-
-
-def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
-    """Whether the numbers are wrong; shapes may differ if they broadcast."""
-    try:
-        actual, expected = np.broadcast_arrays(actual, expected)
-    except ValueError:
-        return True
-    return _differs(actual, expected, scale)
-
-
-_Place = tuple[Message, Parting | None]
-"""What is wrong, and where."""
+    sentence: Message
+    parting: Parting | None = None
+    is_dtype: bool = False
+    """Whether only the dtype is another, and the numbers are right."""
 
 
 def _divergences(
@@ -187,188 +139,43 @@ def _divergences(
     failed: bool = False,
 ) -> Iterator[_Place]:
     """Yield what is wrong, the earliest first; later differences may follow from it."""
-    graph = _Graph({step.index: step for step in correct}, names)
+    graph = _graph_of(correct, names)
     if not broken:
         yield _unfinished(graph, correct[0].index)
         return
-    match = _match(broken, graph)
-    for divergence, place in chain(_wrong_values(match), _wrong_cotangents(match, failed=failed)):
-        if match.difference:
-            divergence = message(
+    match = match_walks(broken, graph)
+    difference = _difference(match)
+    for place in chain(_wrong_values(match), _wrong_cotangents(match, failed=failed)):
+        if difference:
+            sentence = message(
                 "{divergence}; the graph is different: {difference}",
-                divergence=divergence,
-                difference=match.difference,
+                divergence=place.sentence,
+                difference=difference,
             )
-        yield divergence, place
-    if match.difference:
-        yield message("the graph is different: {difference}", difference=match.difference), None
+            place = place._replace(sentence=sentence)
+        yield place
+    if difference:
+        yield _Place(message("the graph is different: {difference}", difference=difference))
 
 
-# ----- The graph -----
-
-
-def _walks(steps: Sequence[TraceStep]) -> list[list[TraceStep]]:
-    """Split a trace into backward passes; a node that received nothing starts a new one."""
-    passes: list[list[TraceStep]] = []
-    awaited: set[int] = set()
-    for step in steps:
-        if step.index not in awaited:
-            passes.append([])
-            awaited = set()
-        passes[-1].append(step)
-        awaited.discard(step.index)
-        awaited.update(index for index, _ in _passed_on(step))
-    return passes
-
-
-def _passed_on(step: TraceStep) -> list[tuple[int, Array]]:
-    """Return the cotangents that a node passed on, each with the index of its parent."""
-    pairs = zip(step.parents, step.handed, strict=False)
-    return [(index, array) for index, array in pairs if index is not None and array is not None]
-
-
-@dataclass(frozen=True)
-class _Graph:
-    """The correct walk by its indices, outputs first, and the names of its leaves."""
-
-    steps: dict[int, TraceStep]
-    names: Mapping[int, str]
-
-    def name(self, index: int) -> Message:
-        """Return a leaf's name, or a result's op, numbered if the op occurs more than once."""
-        step = self.steps.get(index)
-        if step is None:
-            return message("a node that the correct walk never visits")
-        if not step.op:
-            if name := self.names.get(index):
-                return message("the leaf {name}", name=name)
-            return message("the leaf of shape {shape}", shape=step.value.shape)
-        same = sorted(other.index for other in self.steps.values() if other.op == step.op)
-        if len(same) == 1:
-            return verbatim(f"`{step.op}`")
-        return message(
-            "`{op}` (number {number} of {count} from the inputs)",
-            op=step.op,
-            number=same.index(index) + 1,
-            count=len(same),
-        )
-
-    @cached_property
-    def scales(self) -> Mapping[int, float]:
-        """The largest cotangent on the way to each node; if it cancels, its rounding is left."""
-        scales: defaultdict[int, float] = defaultdict(float)
-        for step in self.steps.values():
-            scales[step.index] = max(scales[step.index], largest(step.cotangent.numpy()))
-            for index, array in _passed_on(step):
-                scales[index] = max(scales[index], scales[step.index], largest(array.numpy()))
-        return scales
-
-    @cached_property
-    def value_scales(self) -> Mapping[int, float]:
-        """The largest value that each node was computed from, or its own."""
-        scales: dict[int, float] = {}
-        for step in sorted(self.steps.values(), key=lambda step: step.index):
-            operands = [scales.get(index, 0.0) for index in step.parents if index is not None]
-            scales[step.index] = max(largest(step.value.numpy()), *operands, 0.0)
-        return scales
-
-    @cached_property
-    def users(self) -> Mapping[int, list[int]]:
-        """The nodes that pass each node a cotangent, in the order of the walk."""
-        users: defaultdict[int, list[int]] = defaultdict(list)
-        for step in self.steps.values():
-            for index in dict(_passed_on(step)):
-                users[index].append(step.index)
-        return users
-
-
-@dataclass(frozen=True)
-class _Match:
-    """The nodes of the broken walk, matched with those of the correct one."""
-
-    graph: _Graph
-    broken: Sequence[TraceStep]
-    twins: Mapping[int, int]
-    """The index in the broken walk of each node of the correct one that has a counterpart."""
-    visits: list[TraceStep]
-    """The steps that have a counterpart, with the indices of the correct walk."""
-    places: Mapping[int, Message]
-    """The places of nodes whose counterpart is of another kind; nothing below them is matched."""
-    difference: Message | None
-    """The first difference between the graphs."""
-
-    def name(self, index: int) -> Message:
-        """Return the name of a node, or its place if its counterpart is of another kind."""
-        return self.places.get(index) or self.graph.name(index)
-
-
-def _match(broken: list[TraceStep], graph: _Graph) -> _Match:
-    """Match the nodes from the output down, operand by operand.
-
-    The engines may number their nodes and order their walks differently.
-    """
-    steps = {step.index: step for step in broken}
-    numbers: dict[int | None, int] = {}
-    twins: dict[int, int] = {}
-    places: dict[int, Message] = {}
-    pairs: deque[tuple[Message, int | None, int | None]] = deque()
-    pairs.append((message("the output"), broken[0].index, next(iter(graph.steps))))
-    difference = None
-    while pairs:
-        place, here, there = pairs.popleft()
-        kinds = _kind(here, steps), _kind(there, graph.steps)
-        is_alike = None in kinds or kinds[0] == kinds[1]
-        if not is_alike:
-            difference = difference or message(
-                "{array} is {actual}, expected {expected}",
-                array=place,
-                actual=kinds[0],
-                expected=kinds[1],
-            )
-        if here is None or there is None:
-            continue
-        is_matched = there in twins
-        if twins.get(there, here) != here or numbers.get(here, there) != there:
-            difference = difference or message(
-                "{place} is a different node in the correct graph", place=place
-            )
-            continue
-        twins[there], numbers[here] = here, there
-        if not is_alike:
-            places[there] = place
-        elif not is_matched and None not in kinds:
-            parents = zip_longest(steps[here].parents, graph.steps[there].parents)
-            name = graph.name(there)
-            pairs.extend(
-                (message("operand {operand} of {node}", operand=i, node=name), *pair)
-                for i, pair in enumerate(parents)
-            )
-    visited = [step for step in broken if numbers.get(step.index) in graph.steps]
-    visits = [_renumbered(step, numbers) for step in visited]
-    return _Match(graph, broken, twins, visits, places, difference)
-
-
-def _kind(index: int | None, steps: Mapping[int, TraceStep]) -> Message | None:
-    """Return what a node is; None if the walk never visited it."""
-    if index is None:
-        return message("cut off from the walk")
-    if index not in steps:
-        return None
-    op = steps[index].op
-    return message("the result of `{op}`", op=op) if op else message("a leaf")
-
-
-def _renumbered(step: TraceStep, numbers: Mapping[int | None, int]) -> TraceStep:
-    return replace(step, index=numbers[step.index], parents=tuple(map(numbers.get, step.parents)))
+def _difference(match: Match) -> Message | None:
+    """Return how the graph differs, with the leaf that no gradient reaches if there is one."""
+    if match.difference is None or not match.lost_leaves:
+        return match.difference
+    return message(
+        "{difference}; no gradient reaches {leaf}",
+        difference=match.difference,
+        leaf=match.graph.name(match.lost_leaves[0]),
+    )
 
 
 # ----- The forward pass -----
 
 
-def _wrong_values(match: _Match) -> Iterator[_Place]:
+def _wrong_values(match: Match) -> Iterator[_Place]:
     """Yield the wrong values, inputs first; the operands of the first one are right."""
     graph = match.graph
-    wrong: dict[int | None, Message | None] = {
+    wrong: dict[int | None, _Difference | None] = {
         step.index: _unlike(
             VALUE, step.value, graph.steps[step.index].value, graph.value_scales[step.index]
         )
@@ -385,16 +192,16 @@ def _wrong_values(match: _Match) -> Iterator[_Place]:
             sentence = message(
                 "{node} ended with {difference}, but {user}, which was computed from it, is right",
                 node=match.name(index),
-                difference=difference,
+                difference=difference.sentence,
                 user=match.name(users[0]),
             )
         else:
-            sentence = _wrong_value(index, difference, match, wrong)
-        yield sentence, Parting(index, None, in_backward=False)
+            sentence = _wrong_value(index, difference.sentence, match, wrong)
+        yield _Place(sentence, Parting(index, None, in_backward=False), difference.is_dtype)
 
 
 def _wrong_value(
-    index: int, difference: Message, match: _Match, wrong: Mapping[int | None, Message | None]
+    index: int, difference: Message, match: Match, wrong: Mapping[int | None, _Difference | None]
 ) -> Message:
     name, step = match.name(index), match.graph.steps[index]
     if index in match.places or not step.op:
@@ -411,13 +218,13 @@ def _wrong_value(
 # ----- The backward pass -----
 
 
-def _wrong_cotangents(match: _Match, *, failed: bool) -> Iterator[_Place]:
+def _wrong_cotangents(match: Match, *, failed: bool) -> Iterator[_Place]:
     """Yield what is wrong at each visit, in the order of the walk; then the nodes never visited."""
     graph, visits = match.graph, match.visits
     visited, done = {step.index for step in visits}, set[int]()
     givers: defaultdict[int, list[int]] = defaultdict(list)
     for visit in visits:
-        for index in dict(_passed_on(visit)):
+        for index in dict(passed_on(visit)):
             givers[index].append(visit.index)
     for step in visits:
         here = Parting(step.index, None, in_backward=True)
@@ -430,10 +237,10 @@ def _wrong_cotangents(match: _Match, *, failed: bool) -> Iterator[_Place]:
                 node=match.name(step.index),
                 user=match.name(late[0]),
             )
-            yield sentence, here
+            yield _Place(sentence, here)
         done.add(step.index)
         if arrival := _wrong_arrival(step, match):
-            yield arrival, here
+            yield arrival._replace(parting=here)
         if step.index not in match.places:
             yield from _wrong_rule(step, match)
     if failed:
@@ -446,10 +253,10 @@ def _wrong_cotangents(match: _Match, *, failed: bool) -> Iterator[_Place]:
                 node=match.name(index),
                 user=match.name(givers[index][0]),
             )
-            yield sentence, Parting(index, None, in_backward=True)
+            yield _Place(sentence, Parting(index, None, in_backward=True))
 
 
-def _end(match: _Match) -> Iterator[_Place]:
+def _end(match: Match) -> Iterator[_Place]:
     """Yield where a walk failed, if the correct one visits the same nodes up to there."""
     order = list(match.graph.steps)
     visited = [step.index for step in match.visits]
@@ -457,26 +264,31 @@ def _end(match: _Match) -> Iterator[_Place]:
         yield _unfinished(match.graph, order[len(visited)])
 
 
-def _unfinished(graph: _Graph, index: int) -> _Place:
+def _unfinished(graph: WalkGraph, index: int) -> _Place:
     sentence = message(
         "the backward pass failed before it finished {node}",
         node=graph.name(index),
     )
-    return sentence, Parting(index, None, in_backward=True)
+    return _Place(sentence, Parting(index, None, in_backward=True))
 
 
-def _wrong_arrival(step: TraceStep, match: _Match) -> Message | None:
+def _wrong_arrival(step: TraceStep, match: Match) -> _Place | None:
     """Return how a received cotangent is wrong, although those passed to the node are right."""
     expected = match.graph.steps[step.index]
     scale = match.graph.scales[step.index]
-    wrong = _unlike(COTANGENT, step.cotangent, expected.cotangent, scale)
-    if not wrong:
+    difference = _unlike(COTANGENT, step.cotangent, expected.cotangent, scale)
+    if not difference:
         return None
+    sentence = _arrival(step, match, difference.sentence)
+    return _Place(sentence, is_dtype=difference.is_dtype)
+
+
+def _arrival(step: TraceStep, match: Match, wrong: Message) -> Message:
     own = match.twins[step.index]
-    handed = [a.numpy() for other in match.broken for i, a in _passed_on(other) if i == own]
+    handed = [a.numpy() for other in match.broken for i, a in passed_on(other) if i == own]
     alike = [visit for visit in match.visits if visit.index not in match.places]
     counts = {
-        sum(index == step.index for giver in walk for index, _ in _passed_on(giver))
+        sum(index == step.index for giver in walk for index, _ in passed_on(giver))
         for walk in (alike, match.graph.steps.values())
     }
     name = match.name(step.index)
@@ -526,22 +338,44 @@ def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Messag
     return message("one of them did not count") if counts == {len(terms) - 1} else unknown
 
 
-def _wrong_rule(step: TraceStep, match: _Match) -> Iterator[_Place]:
+def _wrong_rule(step: TraceStep, match: Match) -> Iterator[_Place]:
     """Yield each wrong cotangent that an op's rule passed on, although its own was right."""
     graph, expected = match.graph, match.graph.steps[step.index]
-    pairs = zip_longest(step.handed, expected.handed)
-    for operand, (parent, pair) in enumerate(zip(expected.parents, pairs, strict=False)):
-        wrong = _unlike(COTANGENT, *pair, graph.scales[step.index])
-        if wrong and parent is not None:
+    for operand, (parent, pair) in enumerate(
+        zip(expected.parents, _side_by_side(step, expected), strict=False)
+    ):
+        if pair is None:
+            continue
+        difference = _unlike(COTANGENT, *pair, graph.scales[step.index])
+        if difference and parent is not None:
             sentence = message(
                 "{node} passed operand {operand} ({name}) {difference}; what {node} received was "
                 "right",
                 node=graph.name(step.index),
                 operand=operand,
                 name=graph.names.get(parent) or graph.name(parent),
-                difference=wrong,
+                difference=difference.sentence,
             )
-            yield sentence, Parting(step.index, operand, in_backward=True)
+            parting = Parting(step.index, operand, in_backward=True)
+            yield _Place(sentence, parting, difference.is_dtype)
+
+
+def _side_by_side(
+    step: TraceStep, expected: TraceStep
+) -> Iterator[tuple[Array | None, Array | None] | None]:
+    """Yield what a node passed to each of its operands and what it should have.
+
+    None for an operand that another one has replaced. Operands may have changed places.
+    """
+    if step.parents == expected.parents:
+        yield from zip_longest(step.handed, expected.handed)
+        return
+    handed = list(zip(step.parents, step.handed, strict=False))
+    for parent, right in zip(expected.parents, expected.handed, strict=False):
+        match = next((pair for pair in handed if pair[0] == parent), None)
+        if match is not None:
+            handed.remove(match)
+        yield None if match is None else (match[1], right)
 
 
 # ----- Two arrays -----
@@ -550,44 +384,55 @@ def _wrong_rule(step: TraceStep, match: _Match) -> Iterator[_Place]:
 COTANGENT, VALUE = message("cotangent"), message("value")
 
 
-def _differs(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
+def differs(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
     """Whether shapes or values differ by more than rounding in numbers of that `scale`."""
     return actual.shape != expected.shape or bool(
         wrong_entries(actual, expected, scale=scale).any()
     )
 
 
+class _Difference(NamedTuple):
+    sentence: Message
+    is_dtype: bool = False
+    """Whether only the dtype is another, and the numbers are right."""
+
+
 def _unlike(
     noun: Message, actual: Array | None, expected: Array | None, scale: float
-) -> Message | None:
-    """Return how two arrays differ: in shape, then in dtype, then in value; None if they agree.
+) -> _Difference | None:
+    """Return how two arrays differ: in shape, in value, or only in dtype; None if they agree.
 
     `scale` is the size of the numbers that they were computed from.
     """
     if actual is None or expected is None:
         if actual:
-            return message(
-                "a {noun} of shape {shape}, expected none", noun=noun, shape=actual.shape
+            return _Difference(
+                message("a {noun} of shape {shape}, expected none", noun=noun, shape=actual.shape)
             )
         if expected:
-            return message(
-                "no {noun}, expected one of shape {shape}", noun=noun, shape=expected.shape
+            return _Difference(
+                message("no {noun}, expected one of shape {shape}", noun=noun, shape=expected.shape)
             )
         return None
     arrays = actual.numpy(), expected.numpy()
-    if arrays[0].dtype != arrays[1].dtype and arrays[0].shape == arrays[1].shape:
-        return message(
-            "a {noun} of dtype {actual}, expected {expected}",
-            noun=noun,
-            actual=arrays[0].dtype,
-            expected=arrays[1].dtype,
-        )
-    if not _differs(*arrays, scale):
-        return None
+    if not differs(*arrays, scale):
+        return None if arrays[0].dtype == arrays[1].dtype else _other_dtype(noun, *arrays)
     difference, explanation = _both(noun, *arrays, scale), fingerprint(*arrays)
     if explanation is None:
-        return difference
-    return message("{difference} ({explanation})", difference=difference, explanation=explanation)
+        return _Difference(difference)
+    return _Difference(
+        message("{difference} ({explanation})", difference=difference, explanation=explanation)
+    )
+
+
+def _other_dtype(noun: Message, actual: NumericArray, expected: NumericArray) -> _Difference:
+    sentence = message(
+        "a {noun} of dtype {actual}, expected {expected}",
+        noun=noun,
+        actual=actual.dtype,
+        expected=expected.dtype,
+    )
+    return _Difference(sentence, is_dtype=True)
 
 
 def _both(noun: Message, actual: NumericArray, expected: NumericArray, scale: float) -> Message:

@@ -8,7 +8,7 @@ different numbers, and only one of the rules about positions may fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, permutations
@@ -114,7 +114,14 @@ def _explain(
     constant = [*_constant(actual, context.rounding)]
     if constant and not (12 * np.abs(actual.flat[0])) % 1:
         yield from constant  # a common number, which another rule may give by chance
-    yield from _only_fitting(actual, expected, context.rounding)
+    moves = [*_moves(actual, expected, context.rounding)]
+    yield from _only_fitting(moves, actual, expected, context.rounding)
+    yield from _only_fitting(
+        _moved_by_one(expected, context.rounding), actual, expected, context.rounding
+    )
+    if _varies(expected, context.rounding):
+        yield from _offset(actual, expected, context.rounding)
+        yield from _rounded(actual, expected)
     yield from constant
     yield from _in_parts(actual, expected, context)
     if _varies(expected[expected != expected.flat[0]], context.rounding):
@@ -145,9 +152,6 @@ def _by_entry(
     yield Explanation(either, actual, np.where(np.isfinite(actual), np.nan, actual))
     yield Explanation(message("the sign is flipped"), actual, -expected)
     yield from _factor(actual, expected, context)
-    if _varies(expected, context.rounding):
-        yield from _offset(actual, expected, context.rounding)
-        yield from _rounded(actual, expected)
 
 
 def _factor(
@@ -228,7 +232,11 @@ def _in_parts(
     where, is_informative = region_named(wrong, expected)
     if some:
         parts = actual[wrong], expected[wrong]
-        for part in (*_by_entry(*parts, context), *_constant(parts[0], context.rounding)):
+        rules = [*_by_entry(*parts, context)]
+        if _varies(parts[1], context.rounding):
+            rules += _offset(*parts, context.rounding)
+            rules += _rounded(*parts)
+        for part in (*rules, *_constant(parts[0], context.rounding)):
             sentence = message("correct except {where}: {rule}", where=where, rule=part.sentence)
             yield part._replace(sentence=sentence)
     for axis in range(expected.ndim):
@@ -271,14 +279,13 @@ _Move = tuple[Message, Callable[[NumericArray], NumericArray]]
 
 
 def _only_fitting(
-    actual: NumericArray, expected: NumericArray, rounding: float
+    moves: Iterable[_Move], actual: NumericArray, expected: NumericArray, rounding: float
 ) -> Iterator[Explanation]:
     """Yield the rule about positions that fits, if all that fit move the entries in the same way.
 
     A repeated sum or mean is one of these rules. If entries or slices are equal, several rules may
     fit by chance.
     """
-    moves = [*_moves(actual, expected, rounding)]
     fitting = [move for move in moves if agree(move[1](expected), actual, rounding)]
     places = np.random.default_rng(0).random(expected.shape)
     if fitting and len({move(places).tobytes() for _, move in fitting}) == 1:
@@ -292,6 +299,42 @@ def _moves(actual: NumericArray, expected: NumericArray, rounding: float) -> Ite
     for axis in range(expected.ndim):
         yield from _reordered(actual, expected, axis, rounding)
         yield from _spread_again(axis)
+
+
+def _moved_by_one(expected: NumericArray, rounding: float) -> Iterator[_Move]:
+    """Yield every entry one place further, with zeros or a repeated slice in the place left over.
+
+    Three slices are needed, and they must differ from their neighbours.
+    """
+    for axis in range(expected.ndim):
+        slices = np.moveaxis(expected, axis, 0)
+        if len(slices) < 3 or agree(slices[1:], slices[:-1], rounding):
+            continue
+        name = axes_named([axis])
+        for step in (1, -1):
+            sentences = (
+                message(
+                    "the correct one shifted by {step} along {axis}, and filled with zeros",
+                    step=step,
+                    axis=name,
+                ),
+                message(
+                    "the correct one shifted by {step} along {axis}, and its end repeated",
+                    step=step,
+                    axis=name,
+                ),
+            )
+            for sentence, repeats in zip(sentences, (False, True), strict=True):
+                yield sentence, partial(_moved, axis=axis, back=step < 0, repeats=repeats)
+
+
+def _moved(array: NumericArray, axis: int, *, back: bool, repeats: bool) -> NumericArray:
+    slices = np.moveaxis(array, axis, 0)
+    end = slices[-1:] if back else slices[:1]
+    parts = (slices[1:], end if repeats else 0 * end)
+    if not back:
+        parts = (end if repeats else 0 * end, slices[:-1])
+    return np.moveaxis(np.concatenate(parts), 0, axis)
 
 
 def _transposed(

@@ -88,6 +88,8 @@ def valid_choices(gradients: Mapping[str, Array | None], key: Run) -> dict[str, 
     entries, directions, lowest, highest = (
         measured[name].numpy() for name in ("entries", "directions", "lowest", "highest")
     )
+    if ((entries < 0) | (entries >= sum(part.size for part in flat))).any():
+        return {}  # the engine's process may have sent any numbers
     moves, candidate = directions != 0, np.concatenate(flat)[entries]
     with np.errstate(invalid="ignore"):
         slopes = np.where(moves, directions * candidate, 0.0).sum(1)

@@ -1,18 +1,15 @@
-"""The outcome: what a break did to a probe, judged against the answer key; and its stage.
+"""The outcome: what a break did to a probe, judged against the answer key.
 
 Decided in this order: did it crash; does anything observable differ (shape, then dtype, then
 values, then memory and state), and by more than another choice at a kink; did the patched code run.
-
-The stage is how far the fault got before it was lost or noticed, after the RIPR model of mutation
-testing (Ammann and Offutt): a fault must be *reached*, *infect* the state, *propagate* to something
-observable, and be *revealed* by a check. Where it was lost explains why a bug hides.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import msgspec
 import numpy as np
@@ -27,19 +24,24 @@ from harness.answer_key.conditioning import (
 )
 from harness.answer_key.conditioning import OUTPUT as OUTPUT_NAME
 from harness.answer_key.naming import format_distinct
-from harness.core.message import EMPTY, Message, message, verbatim
+from harness.core.message import Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
 from harness.core.run import (
-    NOTHING,
+    CREATED,
+    GRAD,
     Array,
     Digest,
     Failure,
+    Form,
     Measurement,
     NumericArray,
+    Quantity,
     Run,
+    array_name,
+    leaf_name,
     own_name,
 )
-from harness.core.vocabulary import Outcome, Stage
+from harness.core.vocabulary import Outcome
 
 Choices = Mapping[str, NumericArray]
 """The entries of gradients that are a valid choice at a kink, as booleans by leaf."""
@@ -63,7 +65,19 @@ class Judgement:
 
 OUTPUT = message("the output")
 
-KINKS = Measurement("kinks", "harness.answer_key.kinks:measure")
+KINKS = Measurement(
+    "kinks",
+    "harness.answer_key.kinks:measure",
+    form=Form(
+        (
+            Quantity("entries", "entries", "iu"),
+            Quantity("directions", "directions entries"),
+            Quantity("lowest", "directions"),
+            Quantity("highest", "directions"),
+        ),
+        may_be_empty=True,
+    ),
+)
 """Another choice at a kink is not a bug."""
 
 MEASUREMENTS = (KINKS, CONDITIONING)
@@ -80,7 +94,7 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
     if key.failure:
         return _judge_refusal(run, key)
     if run.failure:
-        return Judgement("crash", None, _crash_evidence(run.failure, run, key))
+        return Judgement("crash", None, _crash_evidence(run.failure.sentence, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
     choices = _valid_choices(run, key)
@@ -112,16 +126,46 @@ IS_ROUNDING = message("the patched code ran, and nothing differs by more than ro
 
 
 def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
-    """Return the evidence for a run that does not differ from the clean one."""
+    """Return the evidence for a run that does not differ, and how much was not compared."""
+    correct = LOG_IS_CORRECT if run.log else IS_CORRECT
     if movements(key):
         strict = msgspec.structs.replace(key, measured={})
         if _differences(run, strict, siblings):
-            return IS_ROUNDING
-    return LOG_IS_CORRECT if run.log else IS_CORRECT
+            correct = IS_ROUNDING
+    if not run.not_compared:
+        return correct
+    return message(
+        "{correct}; {count} leaves that the probe creates were not compared",
+        correct=correct,
+        count=run.not_compared,
+    )
+
+
+# ----- If the clean engine refuses the probe -----
+
+REFUSED, REFUSED_ELSEWHERE = "refused", "refused-elsewhere"
+"""The kinds of a right result that is an exception: see `_judge_refusal`."""
 
 
 def _judge_refusal(run: Run, key: Run) -> Judgement:
-    """Return the outcome if the clean engine refuses this probe: accepting it is a lost guard."""
+    """Return the outcome if the clean engine refuses this probe, that is, raises an exception.
+
+    The two ends are compared by type, by place in the probe (phase, step and line) and by place in
+    the engine (file, function and statement), never by text: texts contain numbers.
+
+    | the broken engine                           | outcome             | kind                |
+    | ------------------------------------------- | ------------------- | ------------------- |
+    | accepts the probe                           | silent-corruption   | guard-lost          |
+    | fails with another type, or at another      | crash               |                     |
+    | place in the probe                          |                     |                     |
+    | never ran the patched code                  | not-reached         |                     |
+    | is wrong before it refuses the probe there  | silent-corruption   | what differs        |
+    | refuses it by another statement             | disguised-correct   | refused-elsewhere   |
+    | refuses it by the same statement            | disguised-correct   | refused             |
+
+    The first row that fits applies. No check notices such a crash: a developer who expects a
+    refusal cannot know which one is right.
+    """
     assert key.failure is not None
     expected = key.failure.sentence
     if run.failure is None:
@@ -131,25 +175,52 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
         )
         return Judgement("silent-corruption", "guard-lost", evidence)
     actual = run.failure.sentence
-    if run.failure.type != key.failure.type:
+    if _place_in_probe(run.failure) != _place_in_probe(key.failure):
         evidence = message(
             "{failure}; the correct engine fails with {refusal}", failure=actual, refusal=expected
         )
-        return Judgement("crash", None, evidence)
+        return Judgement("crash", None, _crash_evidence(evidence, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
+    if differences := _differences(run, key):
+        first = differences[0]
+        evidence = message(
+            "{difference}; then refused, as by the correct engine: {refusal}",
+            difference=first.evidence,
+            refusal=actual,
+        )
+        arrays, entry = first.arrays, first.entry
+        return Judgement(
+            "silent-corruption", first.kind, evidence, first.where, arrays=arrays, entry=entry
+        )
+    if _place_in_engine(run.failure) != _place_in_engine(key.failure):
+        evidence = message(
+            "refused, for another reason: {failure}; the correct engine fails with {refusal}",
+            failure=actual,
+            refusal=expected,
+        )
+        return Judgement("disguised-correct", REFUSED_ELSEWHERE, evidence)
     evidence = message("refused, as by the correct engine: {refusal}", refusal=actual)
-    return Judgement("disguised-correct", None, evidence)
+    return Judgement("disguised-correct", REFUSED, evidence)
 
 
-def _crash_evidence(failure: Failure, run: Run, key: Run) -> Message:
+def _place_in_probe(failure: Failure) -> tuple[str, str, int | None, str]:
+    return failure.type, failure.phase, failure.step, failure.where
+
+
+def _place_in_engine(failure: Failure) -> tuple[str, str, str] | None:
+    origin = failure.origin
+    return (origin.file, origin.function, origin.statement) if origin else None
+
+
+def _crash_evidence(failure: Message, run: Run, key: Run) -> Message:
     """Return the failure, and what had silently gone wrong before it."""
     differences = _differences(run, key)
     if not differences:
-        return failure.sentence
+        return failure
     return message(
         "{failure}. Before that, silently: {difference}",
-        failure=failure.sentence,
+        failure=failure,
         difference=differences[0].evidence,
     )
 
@@ -181,13 +252,16 @@ class _Difference:
 def _differences(
     run: Run, key: Run, siblings: Sequence[Run] = (), choices: Choices | None = None
 ) -> list[_Difference]:
-    """Return all differences: the most telling first, then in the order of computation."""
+    """Return all differences: the most telling first, then in the order of computation.
+
+    The leaves that the probe creates are compared if what it names, returns and logs is equal.
+    """
     differences = [
         *_unlike_output(run, key),
         *_unlike_gradients(run, key, siblings, choices or {}),
         *_unlike_log(run, key),
         *_unlike_effects(run, key),
-    ]
+    ] or [*_unlike_created(run, key, choices or {})]
     return sorted(differences, key=lambda difference: KINDS.index(difference.kind))
 
 
@@ -200,7 +274,7 @@ def _unlike_gradients(
     run: Run, key: Run, siblings: Sequence[Run], choices: Choices
 ) -> Iterator[_Difference]:
     for name, expected in key.gradients.items():
-        if name not in run.gradients:
+        if name not in run.gradients or CREATED.fullmatch(name):
             continue
         actual = run.gradients[name]
         if actual and expected:
@@ -217,6 +291,99 @@ def _unlike_gradients(
         elif actual:
             extra = message("{leaf} has a gradient, expected none", leaf=name)
             yield _Difference("value", extra, verbatim(name))
+
+
+def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
+    """Yield the differences of the leaves that the probe creates, at the first step with any."""
+    own, scale = _created_of(key), 0.0
+    moves = {name: slack(key, name) for name in own}
+    yield from _compare_created(_created_of(run), own, choices, _scale_of(own), moves)
+    steps = zip(_snapshots(run), _snapshots(key), strict=False)
+    for step, (actual, expected) in enumerate(steps):
+        found, scale = False, max(scale, _scale_of(expected))
+        moves = {name: slack(key, entry_name(step, name)) for name in expected}
+        for difference in _compare_created(actual, expected, {}, scale, moves, step + 1):
+            found = True
+            evidence = message(
+                "after step {step}, {difference}", step=step, difference=difference.evidence
+            )
+            yield replace(difference, evidence=evidence if key.log else difference.evidence)
+        if found:
+            return
+
+
+Created = Mapping[str, Array | Digest]
+"""The created leaves that have a gradient, and the gradients."""
+
+
+def _snapshots(run: Run) -> list[Created]:
+    """Return what was recorded of the created leaves at each step."""
+    pairs = zip_longest(run.created, run.large)
+    return [dict[str, Array | Digest](small or {}) | (large or {}) for small, large in pairs]
+
+
+def _created_of(run: Run) -> Created:
+    """Return the created leaves of a probe that is not one of steps."""
+    arrays: dict[str, Array | Digest] = {}
+    for name, gradient in run.gradients.items():
+        if gradient and CREATED.fullmatch(name):
+            arrays |= {name: run.leaves[name], f"{name}{GRAD}": gradient}
+    return arrays
+
+
+def _compare_created(
+    actual: Created,
+    expected: Created,
+    choices: Choices,
+    scale: float,
+    moves: Mapping[str, float],
+    passes: int = 1,
+) -> Iterator[_Difference]:
+    """Yield the differences of leaves and gradients; no gradient is as good as one of zeros.
+
+    A gradient may be nothing but rounding, such as that of a bias before a normalisation, or after
+    a training has converged. So all are compared on the `scale` of the largest so far.
+    """
+    for name in dict.fromkeys((*expected, *actual)):
+        one, other, title = actual.get(name), expected.get(name), array_name(name)
+        leaf = name.removesuffix(GRAD)
+        if one is None or other is None:
+            is_rounding = math.isinf(moves.get(name, 0.0))
+            if name.endswith(GRAD) and not (is_rounding or _is_zero(one or other)):
+                sentence = (
+                    message("{leaf} has no gradient, expected one", leaf=leaf_name(leaf))
+                    if one is None
+                    else message("{leaf} has a gradient, expected none", leaf=leaf_name(leaf))
+                )
+                yield _Difference("value", sentence, leaf_name(leaf))
+        elif isinstance(one, Array) and isinstance(other, Array):
+            size = scale if name.endswith(GRAD) else 0.0
+            error = moves.get(name, 0.0)
+            yield from _compare(title, one, other, size, choices.get(leaf), passes, error)
+        elif isinstance(one, Array) or isinstance(other, Array):
+            yield _Difference("shape", message("{array} has another size", array=title), title)
+        elif not _agree(one, other, passes):
+            yield _Difference("value", message("{array} differs", array=title), title)
+
+
+def _agree(one: Digest, other: Digest, passes: int) -> bool:
+    """Whether the numbers are the same, up to rounding."""
+    rounding = passes * max(one.rounding, other.rounding)
+    return one.checksum == other.checksum and (
+        one == other or abs(one.projection - other.projection) <= rounding
+    )
+
+
+def _scale_of(created: Created) -> float:
+    """Return the largest entry of the gradients."""
+    gradients = [array for name, array in created.items() if name.endswith(GRAD)]
+    return max((largest(g.numpy()) for g in gradients if isinstance(g, Array)), default=0.0)
+
+
+def _is_zero(array: Array | Digest | None) -> bool:
+    if isinstance(array, Array):
+        return not array.numpy().any()
+    return array is None or array.projection == array.rounding == 0.0
 
 
 def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
@@ -265,12 +432,14 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
 def _unlike_effects(run: Run, key: Run) -> Iterator[_Difference]:
     """Yield what the run changes, shares or draws, and the correct engine does not."""
     for name in run.mutated.keys() - key.mutated.keys():
-        evidence = message("{name} was changed by the run", name=name)
-        yield _Difference("mutated-input", evidence, verbatim(name))
+        evidence = message("{name} was changed by the run", name=own_name(name))
+        yield _Difference("mutated-input", evidence, own_name(name))
     for name, other in run.shared:
         if (name, other) not in key.shared:
-            evidence = message("{one} and {other} share memory", one=name, other=own_name(other))
-            yield _Difference("aliased", evidence, verbatim(name))
+            evidence = message(
+                "{one} and {other} share memory", one=own_name(name), other=own_name(other)
+            )
+            yield _Difference("aliased", evidence, own_name(name))
     if run.generator_moved and not key.generator_moved:
         yield _Difference("state", message("numbers were drawn from NumPy's global generator"))
 
@@ -387,51 +556,3 @@ def _with_ending(difference: Message, run: Run, key: Run) -> Message:
 
 def _digits(loss: float) -> str:
     return f"{loss:.3g}"
-
-
-# ----- The stage -----
-
-
-def stage_of(
-    outcome: Outcome,
-    trail: Mapping[str, Digest],
-    clean: Mapping[str, Digest] | None,
-    caught_by: Sequence[str],
-    *,
-    cancelled: bool = False,
-) -> tuple[Stage | None, Message]:
-    """Return the stage, and the sentence that explains it to a learner.
-
-    `trail` is that of the run, `clean` that of the unpatched engine at the same sites; if the
-    stage depends on `clean` and it is None, the stage is None and the sentence empty. `cancelled`
-    says that a wrong number inside was used. Different values at a site are not enough: they may be
-    right, since a correct engine may compute in another way.
-    """
-    if caught_by:
-        return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
-    if outcome == "not-reached":
-        return "not-reached", message("your probe never runs this line")
-    if outcome == "disguised-correct" and clean is None:
-        return None, EMPTY
-    if outcome == "disguised-correct" and not infected(trail, clean or {}):
-        return "not-infected", message("it ran, but on this input both formulas agree")
-    if outcome == "disguised-correct" and cancelled:
-        return "not-propagated", message("wrong inside, but cancelled on the way out")
-    if outcome == "disguised-correct":
-        return "not-propagated", message("computed another way, same result")
-    if outcome == "convention":
-        choice = message("another valid choice at a kink: there is nothing to reveal")
-        return "not-revealed", choice
-    return "not-revealed", message("wrong, but no check that was run noticed it")
-
-
-def infected(trail: Mapping[str, Digest], clean: Mapping[str, Digest]) -> bool:
-    """Whether two runs of a probe differ, beyond rounding, in what a patched site evaluated to."""
-    events = {key for key in trail.keys() | clean.keys() if " " in key}
-    digests = [*trail.values(), *clean.values()]
-    # If terms cancel, the rounding of these larger numbers is left.
-    rounding = max((digest.rounding for digest in digests), default=0.0)
-    return any(
-        not trail.get(key, NOTHING).agrees(clean.get(key, NOTHING), rounding)
-        for key in events | (trail.keys() & clean.keys())
-    )

@@ -126,7 +126,7 @@ class _MovedTrial(Trial):
         sizes = [leaf.size for leaf in values.values()]
         up = _signs(_DEFAULT_RNG([pattern, 0]), sum(sizes))
         moves = np.ones(len(up), bool)
-        moves[[*fixed]] = False
+        moves[[entry for entry in fixed if entry < len(moves)]] = False  # the others are created
         leaves, ends = [], np.cumsum(sizes)
         for leaf, end, size in zip(trial.probe.leaves, ends, sizes, strict=True):
             part, array = slice(end - size, end), values[leaf.name]

@@ -45,6 +45,7 @@ def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report
     if isinstance(page.front, Variant) and reports:
         yield from _check_shared_probes(page, context, reports[0])
     if reports:
+        yield from _check_clean(page, context, reports[0].left_out)
         yield from check_conditioning(page, context)
     yield from check_reports(page, reports)
     if isinstance(page.front, Break):
@@ -67,6 +68,25 @@ def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:
             yield finding_from(error, page.path, page.body_line)
         except Exception as error:
             yield finding_from_bug(error, page.path)
+
+
+def _check_clean(page: Page, context: Context, unusable: Collection[str]) -> Iterator[Finding]:
+    """Yield a finding for each probe on which a diagnostic alarms on the unbroken engine.
+
+    Such an alarm is no catch, and a matrix with it does not count.
+    """
+    probes = [p for p in context.catalogue.probes_for(page) if p.name not in unusable]
+    alarms: dict[str, list[str]] = {}
+    for (probe, _), run in context.baseline.clean(context.engine, probes).items():
+        alarms.setdefault(probe, []).extend(f"{name}: {text}" for name, text in run.alarms.items())
+    for probe, texts in alarms.items():
+        if texts:
+            listed = "; ".join(dict.fromkeys(texts))
+            problem = (
+                f"a diagnostic alarms on the unbroken engine with the probe `{probe}`: {listed}"
+            )
+            remedy = "change the probe: on a correct engine, every diagnostic must be silent"
+            yield Finding(page.path, page.line_of("expect", probe), problem, remedy)
 
 
 def check_reports(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
@@ -139,17 +159,12 @@ def _unusable_probes(page: Page, report: Report) -> dict[str, Finding]:
 
     seed = "draw from a seeded generator, `np.random.default_rng(0)`; a leaf is seeded already"
     correct = "correct the probe; if the engine must refuse it, name it `refuse-...`"
-    findings = {
+    return {
         probe: finding(
             probe, f"cannot be judged: {reason}", seed if reason == UNREPEATABLE else correct
         )
         for probe, reason in report.left_out.items()
     }
-    for run in report.runs:
-        if (failure := run.wrong_reason.get("crash")) and not run.probe.startswith("refuse-"):
-            problem = f"fails on the unbroken engine as well: {failure}"
-            findings.setdefault(run.probe, finding(run.probe, problem, correct))
-    return findings
 
 
 def _check_outcomes(page: Page, report: Report, unusable: Collection[str]) -> Iterator[Finding]:
@@ -234,7 +249,7 @@ def _check_claims(page: Page, report: Report) -> Iterator[Finding]:
         statement = f"{claim.claim.replace('_', ' ')} {claim.diagnostic}{_on(variant)}"
         if claim.agrees is False:
             problem = f"says {statement}; observed: {claim.evidence}"
-            yield Finding(page.path, line, problem, _claim_remedy(claim))
+            yield Finding(page.path, line, problem, _claim_remedy(claim, report))
         elif missing := _missing_library(claim.diagnostic):
             problem = f"`{statement}` was not checked: {claim.evidence}"
             yield Finding(page.path, line, problem, f"install {missing} to check it", 0)
@@ -248,11 +263,13 @@ def _check_claims(page: Page, report: Report) -> Iterator[Finding]:
             yield Finding(page.path, line, problem, remedy)
 
 
-def _claim_remedy(claim: ClaimReport) -> str:
+def _claim_remedy(claim: ClaimReport, report: Report) -> str:
     other = {"caught_by": "missed_by", "missed_by": "caught_by"}[claim.claim]
     if claim.claim == "caught_by":
         return f"add a probe that it catches; or, if you can explain it, move it to `{other}`"
-    return f"if you can explain it, move it to `{other}`: one alarm is a catch"
+    if any(claim.diagnostic in run.caught_by for run in report.runs):
+        return f"if you can explain it, move it to `{other}`: one alarm is a catch"
+    return "remove it, or add a probe on which the break is wrong and which it can judge"
 
 
 def _missing_library(diagnostic: str) -> str | None:

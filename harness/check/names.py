@@ -15,7 +15,7 @@ from harness.core.finding import Finding, finding_from
 from harness.core.vocabulary import PageKind
 from harness.diagnostics import DIAGNOSTICS
 from harness.pages.catalogue import Catalogue, nearest
-from harness.pages.front_matter import Exercise
+from harness.pages.front_matter import Break, Exercise
 from harness.pages.page import Page
 
 _REMEDIES = {
@@ -42,6 +42,9 @@ def check_names(page: Page, catalogue: Catalogue) -> tuple[Page, list[Finding]]:
         for variant, table in page.expect.items()
         if variant is None or names.is_page(variant, "variant", "expect", variant)
     }
+    if isinstance(page.front, Break):
+        for variant in page.front.advice:
+            names.is_page(variant, "variant", "advice", variant)
     claims = {
         variant: msgspec.structs.replace(
             table,

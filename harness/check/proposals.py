@@ -18,6 +18,7 @@ from harness.core.vocabulary import OUTCOMES, Outcome, headline, shortened
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
+from harness.experiment.description import silent_on
 from harness.experiment.lab import run_lab
 from harness.grade.submission import prepare_bare
 from harness.matrix.plan import size_of
@@ -195,9 +196,9 @@ def _ask(probe: str, question: str, answer: str) -> Iterator[str]:
 
 def claim_rows(observed: Observed, stated: Claims) -> dict[str, str]:
     """Return the rows of `[diagnostics]` by key; claims that are still true stay."""
-    runs = observed.report.runs
+    runs, kind = observed.report.runs, observed.report.kind
     caught = dict.fromkeys(name for run in runs for name in run.caught_by)
-    silent = dict.fromkeys(name for run in runs for name in run.missed_by)
+    silent = dict.fromkeys(name for run in runs for name in silent_on(run, kind))
     missed = [name for name in silent if name not in caught]
     tables = {"caught_by": (stated.caught_by, caught), "missed_by": (stated.missed_by, missed)}
     rows = {}

@@ -13,7 +13,9 @@ BREAK_SECTIONS: Mapping[str, str] = {
     "Hypothesis": "What the code is for, in two sentences. Then ask for a prediction: which probe "
     "crashes, which is silently wrong, which is right? Give shapes and a correct value to start "
     "from.",
-    "The break": "What was changed, and how one might come to write it.",
+    "The break": "What was changed, and how one might come to write it. Probes of your own go into "
+    "a `python` block in the section `Probes` after this one, which starts with the imports that "
+    "they need, such as `import numpy as np`.",
     "Probes": "",
     "What happens": "Probe by probe, or case by case, with the numbers you saw. Why some "
     "probes do not show it.",

@@ -15,10 +15,10 @@ from pathlib import Path
 from harness.check.draft import Draft, DraftHunk
 from harness.check.proposals import Observed, ask_rows, claim_rows, expect_rows, observe
 from harness.check.sections import optional_sections, sections_of
-from harness.core import write_new
 from harness.core.errors import BreaklabError, DoesNotApply, HunkError, UsageError, as_message
 from harness.core.message import message
 from harness.core.vocabulary import PageKind
+from harness.core.writing import write_file, write_new
 from harness.experiment.context import Context
 from harness.pages.catalogue import unknown
 from harness.pages.front_matter import KINDS, UNSTATED, Claims, PatchFront, ProbedFront
@@ -56,7 +56,7 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
         observed = observe(page, context, draft.probes, propose=not draft.probes)
     except BreaklabError as error:
         return path, error
-    path.write_text(_page(draft, observed), encoding="utf-8")
+    write_file(path, _page(draft, observed))
     return path, None
 
 
@@ -94,7 +94,7 @@ def rewrite_page(
         "diagnostics": [claims[key] for key in _claims_of(page.front.kind)],
     }
     toml = _with_tables(page.toml, rows)
-    Path(page.path).write_text(f"+++\n{toml}+++\n{page.body}", encoding="utf-8")
+    write_file(Path(page.path), f"+++\n{toml}+++\n{page.body}")
     return page, None
 
 
@@ -193,6 +193,9 @@ def _body(draft: Draft) -> Iterator[str]:
             yield f"<!-- {hint} -->"
 
 
+_IMPORT = "import numpy as np\n\n\n"
+"""What most tests and probes need."""
+
 _INVARIANT = """\
 def what_is_true(lib, rng):
     a = lib.tensor(rng.normal(size=(2, 3)), requires_grad=True)
@@ -207,10 +210,10 @@ def _block(section: str, draft: Draft) -> str:
         program = "```python\n# the shortest program that shows what really happens\n```"
         return f"{program}\n\n```text\nits exact output\n```"
     if section == "The suite":
-        return "```python\ndef test_something(lib):\n    assert lib is not None\n```"
+        return f"```python\n{_IMPORT}def test_something(lib):\n    assert lib is not None\n```"
     if section == "Answer":
         probe = 'def answer(x=(3,)):\n    """What it exercises, in one line."""\n    return x'
-        return f"```python\n{probe}\n```"
+        return f"```python\n{_IMPORT}{probe}\n```"
     if section == "Diagnostic" and draft.kind == "break":
         return f"```python invariant\n{_INVARIANT}```"
     if section != "The break" or draft.kind in UNPATCHED:

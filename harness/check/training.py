@@ -11,9 +11,6 @@ from harness.pages.front_matter import TrainingBreak
 from harness.pages.page import Page
 from harness.training.record import AlarmReport, MetricReport, TrainingReport
 
-ALARM_TOLERANCE = 0.1
-"""How much the shares of alarms may differ from those that a page states."""
-
 
 def check_training(page: Page, context: Context) -> Iterator[Finding | TrainingReport]:
     """Yield the report on a training break, and each difference between page and report.
@@ -90,7 +87,7 @@ def _check_alarms(page: Page, alarms: AlarmReport | None) -> Iterator[Finding]:
         ("false", alarms.false, alarms.stated_false),
         ("true", alarms.true, alarms.stated_true),
     ):
-        if stated is None or abs(observed - stated) > ALARM_TOLERANCE:
+        if alarms.differs(stated, observed):
             problem = f"says {stated} for alarms.{name}; observed: {observed:.2f}"
             remedy = f"write `{name} = {observed:.2f}` in [alarms]"
             yield Finding(page.path, page.line_of("alarms", name), problem, remedy)

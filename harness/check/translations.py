@@ -13,7 +13,7 @@ from harness.core import read_text
 from harness.core.errors import PageError
 from harness.core.finding import Finding, finding_from
 from harness.pages.catalogue import Catalogue
-from harness.pages.front_matter import Break, ProbedFront, TrainingBreak
+from harness.pages.front_matter import Advice, Break, ProbedFront, TrainingBreak
 from harness.pages.markdown import Text
 from harness.pages.page import Fence, Page, read_fences, split_front
 from harness.pages.probe import Probe
@@ -87,7 +87,7 @@ def _check_front(toml: str, text: Text, page: Page) -> Iterator[Finding]:
         return
     if front.of != fingerprint(page):
         yield _outdated(text, page, "of", front.of, fingerprint(page))
-    if front.why or front.beware or front.ask:
+    if front.why or front.beware or front.advice or front.ask:
         yield from _check_questions(front, text, page)
         if front.of_front != front_fingerprint(page):
             yield _outdated(text, page, "of_front", front.of_front, front_fingerprint(page))
@@ -113,6 +113,12 @@ def _check_questions(front: TranslationFront, text: Text, page: Page) -> Iterato
         if bool(getattr(front, key)) != bool(getattr(original, key)):
             problem = f"`{key}` is translated on only one side"
             yield text.finding(2, problem, f"translate `{key}` if the original has it")
+    advice = original.advice if isinstance(original, Break) else {}
+    for variant in sorted(front.advice.keys() | advice.keys()):
+        texts, others = (table.get(variant, Advice()) for table in (front.advice, advice))
+        if (bool(texts.why), bool(texts.beware)) != (bool(others.why), bool(others.beware)):
+            problem = f"`advice.{variant}` is translated on only one side"
+            yield text.finding(2, problem, "translate what the original has, and nothing else")
     questions = original.ask if isinstance(original, Break) else ()
     if len(front.ask) != len(questions):
         problem = f"{len(front.ask)} questions, but the original has {len(questions)}"

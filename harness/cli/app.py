@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from harness.cli.session import complain
-from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
+from harness.core.errors import BreaklabError, EnvironmentProblem, InternalError, UsageError
 from harness.core.message import message
-from harness.core.vocabulary import visible
+from harness.core.vocabulary import shortened, visible
 from harness.sandbox.signals import Terminated, broken_pipe, requests_raised
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def main() -> None:
                 _run(_command(open_app(called), arguments), arguments)
         finally:
             _note_weak_isolation(arguments)
-    except (BreaklabError, OSError) as error:
+    except Exception as error:
         if traceback:
             raise
-        problem = error if isinstance(error, BreaklabError) else _refusal(error)
+        problem = _problem(error)
         with suppress(OSError):  # there may be nowhere to write to
             complain(problem, _language(arguments))
         sys.exit(problem.exit_status)
@@ -133,11 +133,20 @@ def _note_weak_isolation(arguments: Sequence[str]) -> None:
         print(f"harness: {note}", file=sys.stderr)
 
 
-def _refusal(error: OSError) -> BreaklabError:
-    return EnvironmentProblem(
-        message("the operating system refused a required operation: {error}", error=error),
-        "check the path, the space on the disk and the limits (`ulimit -a`); "
-        "--traceback shows the place",
+def _problem(error: Exception) -> BreaklabError:
+    """Return an error as one message; any that is not expected is a mistake in breaklab."""
+    if isinstance(error, BreaklabError):
+        return error
+    if isinstance(error, OSError):
+        return EnvironmentProblem(
+            message("the operating system refused a required operation: {error}", error=error),
+            "check the path, the space on the disk and the limits (`ulimit -a`); "
+            "--traceback shows the place",
+        )
+    text = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), 300)}"
+    return InternalError(
+        message("breaklab itself failed: {error}", error=text),
+        "please report this, with what the same command shows with --traceback",
     )
 
 

@@ -139,7 +139,7 @@ def merge_shards(folders: Sequence[Path], out: Path | None, shown: CohortResults
 
 def _show(out: Path, roster: Mapping[str, str], shown: CohortResults) -> int:
     """Write and print the results; return 3 if the grader failed at one, and otherwise 0."""
-    from harness.grade.cohort.folder import write_file
+    from harness.core.writing import PRIVATE, write_file
     from harness.grade.cohort.tally import tally
     from harness.report.cohort import as_table, summary, to_csv, to_markdown
 
@@ -154,8 +154,8 @@ def _show(out: Path, roster: Mapping[str, str], shown: CohortResults) -> int:
         )
         remedy = "grade the shards that they belong to, and merge all of them again"
         raise UsageError(problem, remedy)
-    write_file(out / "scores.csv", to_csv(result))
-    write_file(out / "missed.md", to_markdown(result))
+    write_file(out / "scores.csv", to_csv(result), PRIVATE)
+    write_file(out / "missed.md", to_markdown(result), PRIVATE)
     files = ["scores.csv", "missed.md"]
     if shown.feedback:
         files.append(f"feedback/ ({shown.write_feedback(out, roster)} files)")

@@ -41,7 +41,8 @@ def doctor(
 
     The exit status is 1 if something looks wrong, or if no probe can judge the engine.
     """
-    from harness.report.files import html_room, require_writable, write
+    from harness.core.writing import write_file
+    from harness.report.files import html_room, require_writable
     from harness.report.language import open_language
 
     say = open_language(lang)
@@ -65,7 +66,7 @@ def doctor(
     diagnosis = session.run(examine)
     session.show(diagnosis, argument=engine, everything=everything)
     if html:
-        write(reports.diagnosis_page(diagnosis, say), html)
+        write_file(html, reports.diagnosis_page(diagnosis, say))
     return int(not diagnosis.is_sound)
 
 

@@ -51,10 +51,10 @@ def html(
 
 def write_lessons(session: Session, pages: Sequence[Page], out: Path) -> None:
     """Run pages and write them to a file. Raises what `require_lessons` raises."""
-    from harness.report.files import write
+    from harness.core.writing import write_file
 
     require_lessons(pages, out)
-    write(session.run(lambda: _document(session, pages)), out)
+    write_file(out, session.run(lambda: _document(session, pages)))
 
 
 def require_lessons(pages: Sequence[Page], out: Path) -> None:

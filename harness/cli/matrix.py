@@ -62,8 +62,9 @@ def show_kill_matrix(
     json: Json = False,
 ) -> int:
     """Run every break with every diagnostic, and compare with the committed matrix."""
+    from harness.core.writing import write_file
     from harness.matrix.plan import choose
-    from harness.report.files import html_room, require_writable, write
+    from harness.report.files import html_room, require_writable
     from harness.report.language import open_language
     from harness.report.matrix_markdown import to_markdown
 
@@ -71,10 +72,10 @@ def show_kill_matrix(
     require_one(to_pipe, message("leave one out"))
     write_junit = _junit_writer() if junit else None
     say = open_language(lang)
-    if markdown and markdown != Path("-"):
-        require_writable(markdown)
+    for file in (markdown, junit, html):
+        if file and (file, file) != (markdown, Path("-")):
+            require_writable(file)
     if html:
-        require_writable(html)
         reports = html_room("reports")
     start = time.perf_counter()
     folders = [*(breaks or ()), *(only or ())]
@@ -102,11 +103,11 @@ def show_kill_matrix(
     if markdown == Path("-"):
         print(to_markdown(matrix), end="")
     elif markdown:
-        write(to_markdown(matrix), markdown)
+        write_file(markdown, to_markdown(matrix))
     if junit and write_junit:
         write_junit(matrix, junit)
     if html:
-        write(reports.matrix_page(matrix, say), html)
+        write_file(html, reports.matrix_page(matrix, say))
     if session.engine.foreign:  # its survivors are a result, and not a failure
         misplaced = any(row.fate == "misplaced" for row in matrix.breaks)
         return 0 if any(row.judged for row in matrix.breaks) and not misplaced else 1

@@ -95,9 +95,9 @@ class Results:
 
     def write(self, grade: Grade, file: Path) -> None:
         """Write a result to a file. Raises EnvironmentProblem if that is not possible."""
-        from harness.report.files import write
+        from harness.core.writing import write_file
 
-        write(self.render(grade).rstrip("\n") + "\n", file)
+        write_file(file, self.render(grade).rstrip("\n") + "\n")
 
 
 def open_results(

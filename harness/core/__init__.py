@@ -1,7 +1,7 @@
 """What all other packages share: the vocabulary, the errors and the records that they exchange.
 
 Every text file that a user names or puts into a folder of pages is read with `read_bytes` or
-`read_text`, and every file that a user asks for is written with `write_new`.
+`read_text`; every file that is written for a user is written by `harness.core.writing`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import stat
 from pathlib import Path
 
-from harness.core.errors import EnvironmentProblem, PageError, Sentence, UsageError
+from harness.core.errors import PageError
 from harness.core.message import message
 
 LARGEST = 64 * 1024
@@ -80,30 +80,6 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
         problem = message("it is too large: at most {most} bytes are allowed", most=most)
         raise PageError(name, 1, problem, "shorten it, or split it into several files")
     return data
-
-
-def write_new(path: Path, content: str | bytes, remedy: Sentence) -> None:
-    """Write a new file; nothing is left of one that cannot be written completely.
-
-    Raises UsageError, with this remedy, if there is anything at the path, and EnvironmentProblem if
-    its folder does not exist.
-    """
-    data = content.encode() if isinstance(content, str) else content
-    try:
-        file = path.open("xb")
-    except FileExistsError:
-        raise UsageError(message("{path} already exists", path=path), remedy) from None
-    except FileNotFoundError:
-        raise EnvironmentProblem(
-            message("there is no folder {folder}", folder=path.parent),
-            "name a file in a folder that exists and is writable",
-        ) from None
-    try:
-        with file:
-            file.write(data)
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def require_utf8(path: Path) -> None:

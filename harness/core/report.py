@@ -54,10 +54,13 @@ class Node(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     operands: list[tuple[int, str] | None]
     """Number and name of each operand; None for a constant, which has no gradient."""
+    inserted: bool = False
+    """Whether only the broken engine has it."""
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """The graph of a probe on the unbroken engine, and where the broken one first differs."""
+    """The graph of a probe on the unbroken engine, with the nodes that only the broken one has, and
+    where the two first differ."""
 
     nodes: list[Node]
     """In the order of the forward pass; of a large graph, those near the difference."""
@@ -96,6 +99,7 @@ class RunReport(msgspec.Struct, frozen=True):
     """None where the page states nothing."""
     caught_by: list[str]
     missed_by: list[str]
+    """The diagnostics that looked at a wrong run and raised no alarm; empty if nothing is wrong."""
     skipped: dict[str, Message]
     """The diagnostics that did not look at this run, with the reason."""
     alarms: dict[str, Message]
@@ -110,6 +114,8 @@ class RunReport(msgspec.Struct, frozen=True):
     after a time limit."""
     declined: dict[str, Message] = {}
     """The diagnostics that looked at this run but could not judge it, with the reason."""
+    no_alarm: list[str] = []
+    """The diagnostics that looked at this run and raised no alarm, whether it is wrong or not."""
     inside: Message = EMPTY
     """Why a right result is right although the changed code ran, also if a diagnostic noticed the
     break; empty if it was not computed."""
@@ -206,11 +212,15 @@ class Report(msgspec.Struct, frozen=True):
     resembles: list[str] = []
     """The probes on which the unbroken engine already gives the break's wrong results."""
     why: str = ""
-    """Why the break does what it does, in the page's words; empty if it does not say."""
+    """Why the break does what it does, in the page's words; empty if the page does not say, or not
+    of these runs: see `harness.experiment.quoting`."""
     beware: str = ""
     """Where it hides, in the page's words."""
     invariant: str = ""
-    """The last assertion of the page's invariant."""
+    """The last assertion of the page's invariant; empty if it cannot notice anything here."""
+    unexplained: tuple[int, int] | None = None
+    """The number of runs that do not end as on the engine that the page explains, and the number
+    that it covers; None if they all do, or if the page explains nothing."""
     blind_to: list[str] = []
     """The silently wrong probes on which that assertion holds, if it can be evaluated on probes."""
     questions: list[QuestionReport] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,10 +21,13 @@ from harness.core.vocabulary import Loss, shortened, visible
 
 NumericArray = NDArray[Any]
 
-_KINDS = "biufc"
+NUMERIC = "biufc"
 """The kinds of arrays that can be sent: booleans and numbers, never objects or strings."""
 
-_DTYPE = re.compile(rf"[<>|=][{_KINDS}]\d{{1,2}}")
+REAL = "biuf"
+"""The kinds of arrays that can be logged."""
+
+_DTYPE = re.compile(rf"[<>|=][{NUMERIC}]\d{{1,2}}")
 """The dtypes that `pack` writes. NumPy accepts more, and raises SyntaxError for some strings."""
 
 MOST_AXES = 64
@@ -84,7 +88,7 @@ def pack(values: Any) -> Array:
     Raises TypeError, naming the type, if it holds anything but numbers.
     """
     array = np.asarray(values)
-    if array.dtype.kind not in _KINDS:
+    if array.dtype.kind not in NUMERIC:
         raise TypeError(
             f"expected an array of numbers, got {type(values).__name__} ({array.dtype})"
         )
@@ -104,6 +108,11 @@ class Origin(msgspec.Struct, frozen=True):
     file: str = ""
     """The last of the engine's files that it passed through, below the root; "" for none."""
     line: int = 0
+    function: str = ""
+    """The function of that file."""
+    statement: str = ""
+    """What that function was executing, as one line of text, since a patch moves lines; of an
+    `assert`, its condition."""
     in_backward: bool = False
     """Whether the engine's backward pass was running."""
     missing: str = ""
@@ -111,7 +120,13 @@ class Origin(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Make the texts safe to show, whatever process they came from."""
-        _make_readable(self, "file", "missing")
+        _make_readable(self, "file", "function", "statement", "missing")
+
+
+LIMITS = frozenset(
+    {"TimeLimit", "ProcessorTimeLimit", "MemoryError", "ResultTooLarge", "ForgedResult"}
+)
+"""The types of failures that are about breaklab's limits: see `harness.runs.isolated`."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -179,8 +194,8 @@ OWN_NAMES = {
 
 
 def own_name(name: str) -> Message:
-    """Return a name from a record as a message; verbatim unless it is one of `OWN_NAMES`."""
-    return OWN_NAMES.get(name) or verbatim(name)
+    """Return a name from a record as a message: of a part of a run, a leaf or a gradient."""
+    return OWN_NAMES.get(name) or array_name(name)
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -202,6 +217,97 @@ class Measured(msgspec.Struct, frozen=True):
         _make_readable(self, "problem", "failure")
 
 
+class Quantity(msgspec.Struct, frozen=True):
+    """Arrays or numbers that a measurement returns."""
+
+    key: str
+    """In it, `{leaf}` stands for the name of any leaf, `{number}` for digits, `{text}` for any."""
+    shape: str = "leaf"
+    """`leaf`, the shape of the leaf in the key; `any`; or lengths separated by spaces, in which a
+    word stands for the same length wherever the measurement uses it. Empty for a single number."""
+    kinds: str = "f"
+    """The kinds of dtypes, as in `numpy.dtype.kind`."""
+    required: bool = True
+    """Whether there must be one, or one for each leaf."""
+
+
+class Form(msgspec.Struct, frozen=True):
+    """What a measurement returns if it does not fail; anything else was forged."""
+
+    values: tuple[Quantity, ...] = ()
+    numbers: tuple[Quantity, ...] = ()
+    """Only the keys of these matter."""
+    may_be_empty: bool = False
+    """Whether nothing at all is a valid result, where the measurement does not apply."""
+
+    def fits(self, measured: Measured, leaves: Mapping[str, Array]) -> bool:
+        """Whether this is a result for a run with these leaves."""
+        if measured.failure or measured.problem:
+            return not (measured.values or measured.numbers)
+        if self.may_be_empty and not (measured.values or measured.numbers):
+            return True
+        lengths: dict[str, int] = {}
+        return (
+            _has_required(self.values, measured.values.keys(), leaves)
+            and _has_required(self.numbers, measured.numbers.keys(), leaves)
+            and all(_names(self.numbers, key, leaves) for key in measured.numbers)
+            and all(
+                any(
+                    _is_shaped(quantity, array, leaves[leaf].shape if leaf else None, lengths)
+                    for quantity, leaf in _names(self.values, key, leaves)
+                )
+                for key, array in measured.values.items()
+            )
+        )
+
+
+def _has_required(
+    quantities: Iterable[Quantity], keys: Collection[str], leaves: Iterable[str]
+) -> bool:
+    required = [quantity.key for quantity in quantities if quantity.required]
+    # The leaves that a probe creates are measured if it can be run with other values of them.
+    named = [leaf for leaf in leaves if not CREATED.fullmatch(leaf)] if leaves else [""]
+    return all(key.replace("{leaf}", leaf) in keys for key in required for leaf in named)
+
+
+def _names(
+    quantities: Iterable[Quantity], key: str, leaves: Iterable[str]
+) -> list[tuple[Quantity, str | None]]:
+    """Return the quantities that the key names, each with the leaf in the key."""
+    patterns = {
+        "leaf": f"(?P<leaf>{'|'.join(map(re.escape, leaves)) or '(?!)'})",
+        "number": "[0-9]{1,9}",
+        "text": ".+",
+    }
+    found = []
+    for quantity in quantities:
+        parts = re.split(r"\{(leaf|number|text)\}", quantity.key)
+        pattern = "".join(patterns[p] if i % 2 else re.escape(p) for i, p in enumerate(parts))
+        if match := re.fullmatch(pattern, key):
+            found.append((quantity, match.groupdict().get("leaf")))
+    return found
+
+
+def _is_shaped(
+    quantity: Quantity, array: Array, leaf: tuple[int, ...] | None, lengths: dict[str, int]
+) -> bool:
+    if array.dtype[1] not in quantity.kinds:
+        return False
+    if quantity.shape == "any":
+        return True
+    if quantity.shape == "leaf":
+        return array.shape == leaf
+    words = quantity.shape.split()
+    return len(words) == len(array.shape) and all(
+        size == (int(word) if word.isdigit() else lengths.setdefault(word, size))
+        for word, size in zip(words, array.shape, strict=True)
+    )
+
+
+UNMEASURED = Form()
+"""That of a measurement which only fails, or says why it measured nothing."""
+
+
 class Measurement(msgspec.Struct, frozen=True):
     """What to measure in the child, by name: it runs the engine under test again."""
 
@@ -211,6 +317,8 @@ class Measurement(msgspec.Struct, frozen=True):
     """`module:function`, which takes the trial and its run and returns a `Measured`."""
     kinds: tuple[str, ...] = ("gradient",)
     """The kinds of probes that it applies to."""
+    form: Form = UNMEASURED
+    """What it returns."""
 
 
 class TraceStep(msgspec.Struct, frozen=True):
@@ -228,25 +336,63 @@ class TraceStep(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
-    """A digest of the values at one place, to compare two runs up to rounding."""
+    """A digest of the numbers in a value, to compare two runs up to rounding."""
 
     checksum: int
-    """Of everything but the floating-point numbers, such as shapes, types, counts and texts."""
+    """Of what is not a finite number: the places of NaN and infinities, and constants."""
     projection: float = 0.0
-    """The sum of the floating-point numbers, times fixed irregular weights."""
+    """The sum of the numbers, times fixed irregular weights."""
     rounding: float = 0.0
     """How far two projections of equal numbers may be apart."""
 
-    def agrees(self, other: Digest, rounding: float) -> bool:
-        """Whether the values are the same; projections may differ by at most `rounding`."""
-        if self.checksum != other.checksum:
-            return False
-        if self.projection == other.projection:
-            return True
-        return abs(self.projection - other.projection) <= rounding
+
+INNER, VISIT, MORE = "~", "*", "+"
+"""In the keys of a trail: the start of the name of a function that was called inside a backward
+rule; the start of the op of a node that a walk visited; the number of all calls that are summed up.
+
+A key is `NAME#NUMBER in`, `NAME#NUMBER out`, or `NAME#NUMBER idle` for a call that returns nothing
+and writes nothing that is recorded."""
 
 
-NOTHING = Digest(0)
+CREATED = re.compile(r"([^\W\d]\w*)\[(\d+)\](?:\.([\w.]+))?")
+"""The names of leaves that a probe creates: see `harness.engines.creations`."""
+
+GRAD = ".grad"
+"""What follows the name of a leaf in the name of its gradient."""
+
+ORDINALS = (
+    message("first"),
+    message("second"),
+    message("third"),
+    message("fourth"),
+    message("fifth"),
+    message("sixth"),
+)
+
+
+def leaf_name(name: str, suffix: str = "") -> Message:
+    """Return the name of a leaf as a reader would say it: a created one has no name of its own."""
+    match = CREATED.fullmatch(name)
+    if match is None:
+        return verbatim(f"{name}{suffix}")
+    kind, number, part = match[1], int(match[2]), f"{match[3] or match[1]}{suffix}"
+    if number >= len(ORDINALS):
+        return message("the {part} of {layer} {number}", part=part, layer=kind, number=number + 1)
+    if match[3]:
+        return message(
+            "the {ordinal} {layer}'s {part}", ordinal=ORDINALS[number], layer=kind, part=part
+        )
+    return message("the probe's {ordinal} {part}", ordinal=ORDINALS[number], part=part)
+
+
+def gradient_name(name: str) -> Message:
+    """Return how a reader would name the gradient of a leaf."""
+    return leaf_name(name, GRAD)
+
+
+def array_name(name: str) -> Message:
+    """Return how a reader would name a leaf, or a gradient that ends in `GRAD`."""
+    return gradient_name(name.removesuffix(GRAD)) if name.endswith(GRAD) else leaf_name(name)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -255,6 +401,7 @@ class Run(msgspec.Struct, frozen=True):
     probe: str
     loss: Loss | None
     leaves: dict[Name, Array] = {}
+    """Those that the probe names, then those that it creates: `Linear[0].weight`."""
     output: Array | None = None
     cotangent: Array | None = None
     """The gradient of the loss with respect to the output: ones (uniform) or fixed random numbers
@@ -262,6 +409,13 @@ class Run(msgspec.Struct, frozen=True):
     gradients: dict[Name, Array | None] = {}
     log: Annotated[list[dict[Name, Array]], _MANY] = []
     """For probes of steps: one snapshot per step, and one of the state before the first."""
+    created: Annotated[list[dict[Name, Array]], _MANY] = []
+    """The leaves that a probe of steps creates, and their gradients, at each snapshot of the log
+    and at the end."""
+    large: Annotated[list[dict[Name, Digest]], _MANY] = []
+    """The same for large ones, in any probe; one of a single backward pass has one snapshot."""
+    not_compared: int = 0
+    """How many created leaves there are whose gradients the engine does not give."""
     mutated: dict[Name, Array] = {}
     """The leaves, and `cotangent`, that the run changed in place, with their final values."""
     shared: Annotated[list[tuple[Name, Name]], _MANY] = []
@@ -275,7 +429,8 @@ class Run(msgspec.Struct, frozen=True):
     """The numbers of the patch's sites that were executed. If there are none and no failure,
     nothing else is recorded: the run equals the unpatched engine's."""
     trail: dict[str, Digest] = {}
-    """Digests of the values at the sites, by site and name: see `harness.runs.recorder`."""
+    """Digests of what the functions around the sites were given, and gave: see
+    `harness.runs.recorder`."""
     called: list[str] | None = None
     """The engine's functions that the import or the run called, if requested and known: see
     `harness.runs.coverage`."""
@@ -291,6 +446,23 @@ class Run(msgspec.Struct, frozen=True):
     def values(self) -> dict[str, NumericArray]:
         """Return the leaves as NumPy arrays, by name."""
         return {name: leaf.numpy() for name, leaf in self.leaves.items()}
+
+    def only(self, names: Collection[str]) -> Run:
+        """Return the run with only these leaves."""
+        return msgspec.structs.replace(
+            self,
+            leaves={name: leaf for name, leaf in self.leaves.items() if name in names},
+            gradients={name: g for name, g in self.gradients.items() if name in names},
+        )
+
+    @property
+    def logged(self) -> list[dict[str, Array]]:
+        """The log, with the created leaves and their gradients at each step, and at the end."""
+        extra: list[dict[str, Array]] = [{}] if len(self.created) > len(self.log) else []
+        return [
+            entry | (self.created[step] if step < len(self.created) else {})
+            for step, entry in enumerate([*self.log, *extra])
+        ]
 
     @property
     def losses(self) -> list[float]:

@@ -62,14 +62,12 @@ class Hooks:
     """The names that instrumented code calls; an empty name disables that recording."""
 
     marker: str
+    call: str = ""
     value: str = ""
-    frame: str = ""
     locals: str = "locals"
 
 
-HOOKS = Hooks(
-    "__breaklab_site__", "__breaklab_value__", "__breaklab_frame__", "__breaklab_locals__"
-)
+HOOKS = Hooks("__breaklab_site__", "__breaklab_call__", "__breaklab_value__", "__breaklab_locals__")
 """The builtins that instrumented code calls."""
 
 MARKER = Hooks(HOOKS.marker)

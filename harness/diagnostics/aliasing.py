@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import joined, message
-from harness.core.run import Measured, NumericArray, Run, own_name
+from harness.core.run import Form, Measured, NumericArray, Quantity, Run, own_name
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
@@ -59,7 +59,7 @@ def check(observation: Observation) -> Verdict:
     run = observation.run
     if run.shared:
         pairs = (
-            message("{one} and {other} share memory", one=one, other=own_name(other))
+            message("{one} and {other} share memory", one=own_name(one), other=own_name(other))
             for one, other in run.shared
         )
         return Alarm(joined(pairs))
@@ -69,7 +69,9 @@ def check(observation: Observation) -> Verdict:
             name, _, other = pair.partition("|")
             return Alarm(
                 message(
-                    "writing into {gradient} changes {other}", gradient=name, other=own_name(other)
+                    "writing into {gradient} changes {other}",
+                    gradient=own_name(name),
+                    other=own_name(other),
                 )
             )
     gradients = [gradient for gradient in run.gradients.values() if gradient is not None]
@@ -88,4 +90,5 @@ ALIASING = Diagnostic(
     passes=lambda _: 6,
     check=check,
     measure=measure,
+    form=Form(numbers=(Quantity("{leaf}.grad|{text}", required=False),)),
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import Measured, NumericArray, Run, pack
+from harness.core.run import NUMERIC, Form, Measured, NumericArray, Quantity, Run, pack
 from harness.core.verdict import Skipped, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
@@ -91,4 +91,11 @@ CAUSALITY = Diagnostic(
     passes=lambda _: 15,
     check=check,
     measure=measure,
+    form=Form(
+        (
+            Quantity("output {number}", "any", NUMERIC, required=False),
+            Quantity("gradient {number}", "any", NUMERIC, required=False),
+        ),
+        may_be_empty=True,
+    ),
 )

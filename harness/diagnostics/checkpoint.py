@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import Array, Measured, Run
+from harness.core.run import REAL, Array, Form, Measured, Quantity, Run
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
@@ -116,5 +116,11 @@ CHECKPOINT = Diagnostic(
     passes=lambda _: 9,
     check=check,
     measure=measure,
+    form=Form(
+        tuple(
+            Quantity(f"{way}/{{number}}/{{text}}", "any", REAL, required=False)
+            for way in (STRAIGHT, AGAIN)
+        )
+    ),
     kinds=("steps",),
 )

@@ -23,8 +23,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, either, message, verbatim
-from harness.core.rounding import largest, resolution, rounding, widened, wrong_entries
-from harness.core.run import Array, Measured, Measurement, NumericArray, Run
+from harness.core.rounding import agree, largest, resolution, rounding, widened, wrong_entries
+from harness.core.run import (
+    GRAD,
+    UNMEASURED,
+    Array,
+    Form,
+    Measured,
+    Measurement,
+    NumericArray,
+    Run,
+    gradient_name,
+    leaf_name,
+)
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.pages.probe import Probe, ProbeKind
 
@@ -59,6 +70,8 @@ class Diagnostic:
     """The same as a number, for a probe of P elements."""
     measure: Callable[[Trial, Run], Measured] | None = None
     """Runs the engine under test again, in its process; `check` finds the result in the run."""
+    form: Form = UNMEASURED
+    """What `measure` returns; a run with anything else is refused before `check` sees it."""
     library: str | None = None
     """The independent library that it compares with."""
     kinds: tuple[ProbeKind, ...] = ("gradient",)
@@ -70,7 +83,7 @@ class Diagnostic:
         if self.measure is None:
             return None
         function = f"{self.measure.__module__}:{self.measure.__name__}"
-        return Measurement(self.name, function, self.kinds)
+        return Measurement(self.name, function, self.kinds, self.form)
 
 
 def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
@@ -258,8 +271,9 @@ def check_shapes(run: Run) -> Alarm | None:
         if gradient is not None and gradient.shape != run.leaves[name].shape:
             return Alarm(
                 message(
-                    "{leaf}.grad has shape {actual}, but {leaf} has shape {expected}",
-                    leaf=name,
+                    "{gradient} has shape {actual}, but {leaf} has shape {expected}",
+                    gradient=gradient_name(name),
+                    leaf=leaf_name(name),
                     actual=gradient.shape,
                     expected=run.leaves[name].shape,
                 )
@@ -283,19 +297,22 @@ def compare_gradients(
         zeros = np.zeros(run.leaves[name].shape)
         actual = zeros if gradient is None else gradient.numpy()
         expected = zeros if other is None else other.numpy()
-        pairs.append(ArrayPair(verbatim(f"{name}.grad"), actual, expected, slack.get(name, 0.0)))
+        pairs.append(ArrayPair(gradient_name(name), actual, expected, slack.get(name, 0.0)))
     return compare_in(run, pairs, reference)
 
 
 def check_log(run: Run, change: Callable[[str, int, Array, Array], Message | None]) -> Verdict:
     """Alarm at the first logged value that differs from the entry's previous one.
 
-    `change` gets the entry, the step, the value and the previous value.
+    `change` gets the entry, the step, the value and the previous value. The gradient of a leaf that
+    the probe creates is compared with the leaf.
     """
     previous: dict[str, Array] = {}
     compared = 0
-    for step, snapshot in enumerate(run.log):
+    for step, snapshot in enumerate(run.logged):
         for name, array in snapshot.items():
+            if step < len(run.created) and name in run.created[step] and name.endswith(GRAD):
+                previous[name] = snapshot[name.removesuffix(GRAD)]
             if name in previous:
                 if problem := change(name, step, array, previous[name]):
                     return Alarm(problem)
@@ -315,4 +332,15 @@ def compare_with_library(observation: Observation, diagnostic: str, reference: M
     assert not isinstance(answer, Skipped)
     measured = observation.run.measured[diagnostic].values
     slack = {name: array.numpy() for name, array in measured.items()}
-    return compare_gradients(observation.run, answer.gradients, reference, slack)
+    run, own = observation.run, {leaf.name for leaf in observation.probe.leaves}
+    theirs = {
+        name: gradient
+        for name, gradient in answer.gradients.items()
+        if name in own or (name in run.leaves and _is_same(run.leaves[name], answer.leaves[name]))
+    }
+    return compare_gradients(run, theirs, reference, slack)
+
+
+def _is_same(leaf: Array, other: Array) -> bool:
+    """Whether a leaf that a probe creates holds the same numbers in another library."""
+    return agree(leaf.numpy(), other.numpy())

@@ -28,7 +28,7 @@ one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,15 +74,16 @@ class Slope:
 class Surroundings:
     """The engine's forward pass at and around the leaves of a run.
 
-    All leaves together are one flat vector `x`. Raises Unmeasurable, with the reason, if slopes do
-    not exist: the diagnostic then declines.
+    All leaves together, or only some, are one flat vector `x`. Raises Unmeasurable, with the
+    reason, if slopes do not exist: the diagnostic then declines.
     """
 
-    def __init__(self, trial: Trial, run: Run) -> None:
+    def __init__(self, trial: Trial, run: Run, only: Collection[str] | None = None) -> None:
         assert run.output is not None
         assert run.cotangent is not None
-        self._trial = trial
-        self._leaves = run.values()
+        self._trial, self._values = trial, run.values()
+        chosen = self._values.keys() if only is None else only
+        self._leaves = {name: leaf for name, leaf in self._values.items() if name in chosen}
         flat = [leaf.astype(np.float64).ravel() for leaf in self._leaves.values()]
         self.x: Vector = np.concatenate([*flat, np.zeros(0)])
         ends = [0, *np.cumsum([leaf.size for leaf in self._leaves.values()]).tolist()]
@@ -206,7 +207,7 @@ class Surroundings:
             name: value.astype(self._leaves[name].dtype)
             for name, value in self.split(self.x + t * direction).items()
         }
-        output = self._trial.output(moved)
+        output = self._trial.output({**self._values, **moved})
         if output.shape != self._here.shape:
             return np.full_like(self._here, np.nan)
         return output.astype(np.float64)
@@ -250,7 +251,8 @@ def measure_conventions(trial: Trial, run: Run) -> Measured:
     so does the gradient along the direction in which all elements at kinks rise together. (If two
     elements tie for a maximum and both get the whole gradient, that sum is twice too large.)
     """
-    noise = pack_noise(gradient_noise(trial, run))
+    sizes = gradient_noise(trial, run).items()
+    noise = {name: pack(np.full(run.leaves[name].shape, size)) for name, size in sizes}
     try:
         around = Surroundings(trial, run)
     except Unmeasurable:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
-from harness.core.run import Measured, NumericArray, Run
+from harness.core.run import Form, Measured, NumericArray, Quantity, Run
 from harness.core.verdict import Verdict
 from harness.diagnostics.diagnostic import (
     ArrayPair,
@@ -89,4 +89,7 @@ DIRECTIONAL = Diagnostic(
     passes=lambda _: 6,
     check=check,
     measure=measure,
+    form=Form(
+        numbers=tuple(map(Quantity, ("claimed", "numerical", "error", "size"))), may_be_empty=True
+    ),
 )

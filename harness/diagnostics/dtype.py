@@ -13,7 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import Array, Measured, Run, pack
+from harness.core.run import (
+    CREATED,
+    GRAD,
+    NUMERIC,
+    Array,
+    Form,
+    Measured,
+    Quantity,
+    Run,
+    array_name,
+    gradient_name,
+    leaf_name,
+    pack,
+)
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
 from harness.pages.probe import Probe
@@ -35,7 +48,8 @@ def check(observation: Observation) -> Verdict:
     run = observation.run
     if observation.probe.kind == "steps":
         return check_log(run, _changed_dtype)
-    dtypes = {name: np.dtype(leaf.dtype) for name, leaf in run.measured["dtype"].values.items()}
+    stored = run.leaves | run.measured["dtype"].values  # a created leaf is as the engine stores it
+    dtypes = {name: np.dtype(leaf.dtype) for name, leaf in stored.items()}
     if not dtypes or any(dtype.kind != "f" for dtype in dtypes.values()):
         return Declined(message("not every leaf holds floating-point numbers"))
     gradients = {name: np.dtype(g.dtype) for name, g in run.gradients.items() if g}
@@ -43,8 +57,9 @@ def check(observation: Observation) -> Verdict:
         if dtype != dtypes[name]:
             return Alarm(
                 message(
-                    "{leaf}.grad is {actual}, but {leaf} is {expected}",
-                    leaf=name,
+                    "{gradient} is {actual}, but {leaf} is {expected}",
+                    gradient=gradient_name(name),
+                    leaf=leaf_name(name),
                     actual=dtype,
                     expected=dtypes[name],
                 )
@@ -73,9 +88,18 @@ def _changed_dtype(name: str, step: int, array: Array, before: Array) -> Message
     actual, expected = np.dtype(array.dtype), np.dtype(before.dtype)
     if actual == expected:
         return None
+    if name.endswith(GRAD) and CREATED.fullmatch(name.removesuffix(GRAD)):
+        return message(
+            "{gradient} is {actual} after step {step}, but {leaf} is {expected}",
+            gradient=array_name(name),
+            actual=actual,
+            step=step,
+            leaf=leaf_name(name.removesuffix(GRAD)),
+            expected=expected,
+        )
     return message(
         "{entry} is {actual} after step {step}, but was {expected} before",
-        entry=name,
+        entry=array_name(name),
         actual=actual,
         step=step,
         expected=expected,
@@ -88,5 +112,6 @@ DTYPE = Diagnostic(
     blind="wrong values; numbers that were rounded and widened again",
     check=check,
     measure=measure,
+    form=Form((Quantity("{leaf}", "0", NUMERIC),), may_be_empty=True),
     kinds=("gradient", "steps"),
 )

@@ -15,8 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.core.message import Message, message, verbatim
-from harness.core.run import Array, Measured, NumericArray, Run, pack
+from harness.core.message import Message, message
+from harness.core.run import (
+    Array,
+    Form,
+    Measured,
+    NumericArray,
+    Quantity,
+    Run,
+    array_name,
+    gradient_name,
+    pack,
+)
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
@@ -77,7 +87,7 @@ def check(observation: Observation) -> Verdict:
     if not _is_finite(run.output):
         if not text_is_finite:
             return Declined(message("the probe's text contains numbers that are not finite"))
-        if run.measured["finite"].numbers["pole"]:
+        if run.measured["finite"].numbers.get("pole"):
             return Declined(
                 message("the leaves are at a pole, where the output has to be infinite")
             )
@@ -96,9 +106,7 @@ def _check_gradients(run: Run, compared: int) -> Verdict:
         if allowed and steep:
             wrong &= steep.numpy() == 0
         if wrong.any():
-            return Alarm(
-                _describe(verbatim(f"{name}.grad"), np.where(wrong, gradient.numpy(), 0.0))
-            )
+            return Alarm(_describe(gradient_name(name), np.where(wrong, gradient.numpy(), 0.0)))
         compared += int(np.isfinite(gradient.numpy()).sum())
     return Silent(compared) if compared else Declined(message("there is nothing to compare"))
 
@@ -107,11 +115,11 @@ def _check_log(run: Run) -> Verdict:
     """Alarm at a NaN, or at an infinity that was not there in the previous step."""
     was_finite: dict[str, bool] = {}
     compared = 0
-    for step, snapshot in enumerate(run.log):
+    for step, snapshot in enumerate(run.logged):
         for name, array in snapshot.items():
             infinite = was_finite.get(name, False) and not _is_finite(array)
             if infinite or np.isnan(array.numpy()).any():
-                problem = _describe(verbatim(name), array.numpy())
+                problem = _describe(array_name(name), array.numpy())
                 return Alarm(message("{problem} after step {step}", problem=problem, step=step))
             was_finite[name] = _is_finite(array)
             compared += was_finite[name] and bool(array.data)
@@ -143,5 +151,6 @@ FINITE = Diagnostic(
     blind="wrong numbers that are finite",
     check=check,
     measure=measure,
+    form=Form((Quantity("{leaf}", required=False),), (Quantity("pole", required=False),)),
     kinds=("gradient", "steps"),
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
-from harness.core.run import Measured, Run
+from harness.core.run import Form, Measured, Quantity, Run
 from harness.core.verdict import Alarm, Declined, Skipped, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, Scale, compare
 from harness.diagnostics.differences import output_noise
@@ -61,5 +61,6 @@ FORWARD = Diagnostic(
     passes=lambda _: 5,
     check=check,
     measure=measure,
+    form=Form(numbers=(Quantity("noise"),)),
     library="torch",
 )

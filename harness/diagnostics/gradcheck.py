@@ -5,7 +5,8 @@ cannot detect a forward pass that is wrong together with its backward pass, and 
 kinks, where the derivative is not unique (`differences` explains how they are found). It costs two
 forward passes per element, and one to check that the same leaves give the same output; where that
 disagrees with the engine, two more per element, and three forward and backward passes to estimate
-the rounding error. Probes of more than 50 elements are left to `directional`.
+the rounding error. Probes of more than 50 elements are left to `directional`, and so are those of
+the leaves which a probe creates that would exceed this number, the largest first.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
-from harness.core.run import Measured, Run, pack
+from harness.core.run import Form, Measured, Quantity, Run, pack
 from harness.core.verdict import Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_gradients
 from harness.diagnostics.differences import Surroundings, Unmeasurable, gradient_noise
@@ -32,11 +33,17 @@ ERROR = "error of "
 
 def measure(trial: Trial, run: Run) -> Measured:
     """Measure the gradient of the probe's loss by central differences, one element at a time."""
-    elements = sum(leaf.numpy().size for leaf in run.leaves.values())
+    own = {leaf.name for leaf in trial.probe.leaves}
+    sizes = {name: leaf.numpy().size for name, leaf in run.leaves.items()}
+    elements = sum(size for name, size in sizes.items() if name in own)
     if elements > MOST_ELEMENTS:
         return Measured(problem=f"{elements} elements exceed the limit of {MOST_ELEMENTS}")
+    for name in sorted(sizes.keys() - own, key=lambda name: sizes[name]):
+        if elements + sizes[name] <= MOST_ELEMENTS:
+            elements += sizes[name]
+            own.add(name)
     try:
-        around = Surroundings(trial, run)
+        around = Surroundings(trial, run, own)
     except Unmeasurable as reason:
         return Measured(problem=str(reason))
     claimed = around.gradient(run)
@@ -56,8 +63,8 @@ def check(observation: Observation) -> Verdict:
     """Alarm if the engine's gradient and the numerical one differ."""
     run = observation.run
     measured = run.measured["gradcheck"].values
-    numerical = {name: measured[name] for name in run.leaves}
-    errors = {name: measured[ERROR + name].numpy() for name in run.leaves}
+    numerical = {name: measured[name] for name in run.leaves if name in measured}
+    errors = {name: measured[ERROR + name].numpy() for name in numerical}
     return compare_gradients(run, numerical, message("central differences give"), errors)
 
 
@@ -70,4 +77,5 @@ GRADCHECK = Diagnostic(
     passes=lambda p: 2 * p + 4 if p <= MOST_ELEMENTS else 3,
     check=check,
     measure=measure,
+    form=Form((Quantity("{leaf}"), Quantity(ERROR + "{leaf}"))),
 )

@@ -7,7 +7,7 @@ refusal.
 from __future__ import annotations
 
 from harness.core.message import message
-from harness.core.run import Failure
+from harness.core.run import LIMITS, Failure
 from harness.core.verdict import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
@@ -26,8 +26,8 @@ def check(observation: Observation) -> Verdict:
 
 def is_refusal(failure: Failure) -> bool:
     """Whether the engine raised an exception, and was not ended by a signal or a limit."""
-    died = failure.type in ("TimeLimit", "ProcessExit", "MemoryError", "RecursionError")
-    return not died and not failure.type.startswith("SIG")
+    died = {*LIMITS, "ProcessExit", "RecursionError"}
+    return failure.type not in died and not failure.type.startswith("SIG")
 
 
 GUARD = Diagnostic(

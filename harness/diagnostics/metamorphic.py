@@ -23,7 +23,17 @@ import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.rounding import agree, rounding
-from harness.core.run import Measured, NumericArray, Run, pack
+from harness.core.run import (
+    NUMERIC,
+    Form,
+    Measured,
+    NumericArray,
+    Quantity,
+    Run,
+    gradient_name,
+    leaf_name,
+    pack,
+)
 from harness.core.verdict import Declined, Verdict
 from harness.diagnostics.diagnostic import (
     ArrayPair,
@@ -235,16 +245,21 @@ def _pair(key: str, measured: Measured) -> ArrayPair:
 
 
 def _name(relation: str, leaf: str) -> Message:
+    gradient = gradient_name(leaf)
     match relation:
         case "linear":
-            return message("for the cotangent 2c - 3d, {leaf}.grad", leaf=leaf)
+            return message("for the cotangent 2c - 3d, {gradient}", gradient=gradient)
         case "zero":
-            return message("for a cotangent of zeros, {leaf}.grad", leaf=leaf)
+            return message("for a cotangent of zeros, {gradient}", gradient=gradient)
         case "broadcast":
-            return message("compared with the sum over tiles of {leaf}, {leaf}.grad", leaf=leaf)
+            return message(
+                "compared with the sum over tiles of {leaf}, {gradient}",
+                leaf=leaf_name(leaf),
+                gradient=gradient,
+            )
         case _:
             return message(
-                "compared with the first row and the rest run apart, {leaf}.grad", leaf=leaf
+                "compared with the first row and the rest run apart, {gradient}", gradient=gradient
             )
 
 
@@ -256,4 +271,12 @@ METAMORPHIC = Diagnostic(
     passes=lambda _: 32,
     check=check,
     measure=measure,
+    form=Form(
+        tuple(
+            Quantity(f"{relation}/{{leaf}}/{side}", "any", NUMERIC, required=False)
+            for relation in ("linear", "zero", "broadcast", "rows")
+            for side in (ACTUAL, EXPECTED)
+        ),
+        (Quantity("{leaf}"),),
+    ),
 )

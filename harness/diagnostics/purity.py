@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
-from harness.core.run import Measured, NumericArray, Run, pack
+from harness.core.run import NUMERIC, Form, Measured, NumericArray, Quantity, Run, own_name, pack
 from harness.core.verdict import Alarm, Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
@@ -33,7 +33,7 @@ def check(observation: Observation) -> Verdict:
     for name, after in run.mutated.items():
         before = run.leaves.get(name, run.cotangent)
         if before and _is_changed(before.numpy(), after.numpy()):
-            return Alarm(message("the run changed {name}", name=name))
+            return Alarm(message("the run changed {name}", name=own_name(name)))
     if run.generator_moved:
         return Alarm(message("the run drew from NumPy's global generator"))
     again, output = run.measured["purity"].values["output"].numpy(), run.output.numpy()
@@ -56,4 +56,5 @@ PURITY = Diagnostic(
     passes=lambda _: 4,
     check=check,
     measure=measure,
+    form=Form((Quantity("output", "any", NUMERIC),)),
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import Array, Measured, Run, pack
+from harness.core.run import NUMERIC, Array, Form, Measured, Quantity, Run, gradient_name, pack
 from harness.core.verdict import Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
@@ -35,7 +35,8 @@ def measure(trial: Trial, run: Run) -> Measured:
     if pack(trial.library.value(output)) != run.output:
         return Measured(problem="the same leaves give a different output the second time")
     trial.library.backward(output, cotangent.copy())
-    measured = _gradients(trial, leaves, ANEW)
+    own = [leaf.name for leaf in trial.probe.leaves]  # the others were created again
+    measured = _gradients(trial, {name: leaves[name] for name in own}, ANEW)
     if trial.library.supports("backward_again"):
         leaves, output = trial.forward(values)
         trial.library.backward_again(output, cotangent.copy())
@@ -58,6 +59,7 @@ def check(observation: Observation) -> Verdict:
         return Declined(message("no leaf has a gradient"))
     if not any(np.isfinite(first).any() for first in firsts.values()):
         return Declined(message("no gradient is finite"))
+    own = {leaf.name for leaf in observation.probe.leaves}
     pairs = [
         ArrayPair(
             _name(way, name),
@@ -67,14 +69,15 @@ def check(observation: Observation) -> Verdict:
         for way in sorted({key.partition("/")[0] for key in measured} or {ANEW})
         for name, first in firsts.items()
         for key in [f"{way}/{name}"]
+        if name in own or key in measured
     ]
     return compare_in(run, pairs, message("twice the first is"))
 
 
 def _name(way: str, leaf: str) -> Message:
     if way == ANEW:
-        return message("{leaf}.grad, computed anew", leaf=leaf)
-    return message("{leaf}.grad, over the same graph", leaf=leaf)
+        return message("{gradient}, computed anew", gradient=gradient_name(leaf))
+    return message("{gradient}, over the same graph", gradient=gradient_name(leaf))
 
 
 SECOND_BACKWARD = Diagnostic(
@@ -85,4 +88,7 @@ SECOND_BACKWARD = Diagnostic(
     passes=lambda _: 14,
     check=check,
     measure=measure,
+    form=Form(
+        tuple(Quantity(f"{way}/{{leaf}}", "any", NUMERIC, required=False) for way in (ANEW, SAME))
+    ),
 )

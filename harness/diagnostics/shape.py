@@ -1,13 +1,14 @@
 """`shape`: the one-line invariant `leaf.grad.shape == leaf.shape`.
 
-In a log of steps, which has no gradients, the invariant is that every logged value keeps its first
-shape. A wrong shape that another rule has corrected is not detected.
+In a probe of steps, this is checked at each step for the leaves that the probe creates, and every
+logged value has to keep its first shape. A wrong shape that another rule has corrected is not
+detected.
 """
 
 from __future__ import annotations
 
 from harness.core.message import Message, message
-from harness.core.run import Array
+from harness.core.run import CREATED, GRAD, Array, array_name, leaf_name
 from harness.core.verdict import Alarm, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log, check_shapes
 
@@ -26,9 +27,18 @@ def check(observation: Observation) -> Verdict:
 def _changed_shape(name: str, step: int, array: Array, before: Array) -> Message | None:
     if array.shape == before.shape:
         return None
+    if name.endswith(GRAD) and CREATED.fullmatch(name.removesuffix(GRAD)):
+        return message(
+            "{gradient} has shape {actual} after step {step}, but {leaf} has shape {expected}",
+            gradient=array_name(name),
+            actual=array.shape,
+            step=step,
+            leaf=leaf_name(name.removesuffix(GRAD)),
+            expected=before.shape,
+        )
     return message(
         "{entry} has shape {actual} after step {step}, but had {expected} before",
-        entry=name,
+        entry=array_name(name),
         actual=array.shape,
         step=step,
         expected=before.shape,

@@ -10,6 +10,7 @@ to probes that PyTorch cannot run.
 from __future__ import annotations
 
 from harness.core.message import message
+from harness.core.run import Form, Quantity
 from harness.core.verdict import Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_with_library
 from harness.diagnostics.differences import measure_conventions
@@ -28,5 +29,6 @@ TORCH = Diagnostic(
     passes=lambda _: 17,
     check=check,
     measure=measure_conventions,
+    form=Form((Quantity("{leaf}"),)),
     library="torch",
 )

@@ -6,13 +6,13 @@ The first step at which the two differ shows when it went wrong; the entry shows
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from harness.core.message import Message, message, verbatim
-from harness.core.rounding import largest
-from harness.core.run import Array, NumericArray
+from harness.core.rounding import agree, largest
+from harness.core.run import GRAD, Array, NumericArray, array_name
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, as_distinct
 
@@ -33,7 +33,47 @@ def check(observation: Observation) -> Verdict:
     """Alarm at the first step at which the logs differ, with the first entry that differs."""
     answer = observation.independent["torch"]
     assert not isinstance(answer, Skipped)
-    return compare_logs(observation.run.log, answer.log)
+    verdict = compare_logs(observation.run.log, answer.log)
+    created = _common(observation.run.created, answer.created)
+    if not isinstance(verdict, Silent) or not any(created[0]):
+        return verdict
+    of_created = compare_logs(*created)
+    if not isinstance(of_created, Silent):
+        return of_created if isinstance(of_created, Alarm) else verdict
+    deviation = max(verdict.deviation or 0.0, of_created.deviation or 0.0)
+    return Silent(verdict.compared + of_created.compared, deviation)
+
+
+def _common(actual: Log, expected: Log) -> tuple[Log, Log]:
+    """Return what can be compared of the leaves that the probe creates, and their gradients.
+
+    These are the leaves that have the same name and the same values at first: PyTorch draws other
+    initial weights, and some of its layers store theirs in another form. A leaf without a gradient
+    of such a layer is compared too. No gradient is as good as one of zeros.
+    """
+    first = dict[str, bool]()
+    for own, theirs in zip(actual, expected, strict=False):
+        for name in own.keys() & theirs.keys():
+            first.setdefault(name, agree(own[name].numpy(), theirs[name].numpy()))
+    same = {name for name, is_same in first.items() if is_same and not name.endswith(GRAD)}
+    layers = {name.rpartition(".")[0] for name in same} - {""}
+    pairs = []
+    for own, theirs in zip(actual, expected, strict=False):
+        names = {
+            name
+            for name in own.keys() | theirs.keys()
+            if name.removesuffix(GRAD) in same
+            or (name not in own and name.removesuffix(GRAD).rpartition(".")[0] in layers)
+        }
+        names = {n for n in names if (n in own and n in theirs) or _is_wrong_alone(n, own, theirs)}
+        pairs.append([{n: part[n] for n in part if n in names} for part in (own, theirs)])
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def _is_wrong_alone(name: str, *snapshots: Mapping[str, Array]) -> bool:
+    """Whether only one of two snapshots has a gradient, which is not 0."""
+    arrays = [snapshot[name].numpy() for snapshot in snapshots if name in snapshot]
+    return name.endswith(GRAD) and any(array.any() for array in arrays)
 
 
 def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
@@ -58,7 +98,7 @@ def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
                     message(
                         "at step {step}, {entry} has shape {actual}, PyTorch's has {expected}",
                         step=step,
-                        entry=key,
+                        entry=array_name(key),
                         actual=actuals[key].shape,
                         expected=expecteds[key].shape,
                     )
@@ -114,7 +154,7 @@ def _difference(step: int, entry: str, actual: NumericArray, expected: NumericAr
         return message(
             "at step {step}, {entry} is {actual}, PyTorch's is {expected}",
             step=step,
-            entry=entry,
+            entry=array_name(entry),
             actual=texts[0],
             expected=texts[1],
         )
@@ -123,7 +163,7 @@ def _difference(step: int, entry: str, actual: NumericArray, expected: NumericAr
     return message(
         "at step {step}, {entry} differs from PyTorch's by up to {error}",
         step=step,
-        entry=entry,
+        entry=array_name(entry),
         error=f"{np.nanmax(error):.3g}" if np.isfinite(error).any() else "NaN",
     )
 

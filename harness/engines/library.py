@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.run import NumericArray
+from harness.engines.creations import Creations, watching
 from harness.engines.engine import Dialect
 from harness.engines.expressions import PARAMETERS, function_of
 
@@ -56,6 +57,14 @@ class Library:
     ) -> Any:
         """The result of a probe's function for these leaves."""
         return function(*arguments, **leaves, **options)
+
+    def creating(self, creations: Creations) -> contextlib.AbstractContextManager[None]:
+        """Record the leaves that a probe creates inside."""
+        return watching(self.module, creations)
+
+    def requires_gradient(self, t: Any) -> bool:
+        """Whether a created tensor takes part in the backward pass."""
+        return bool(getattr(t, "requires_grad", False))
 
     def supports(self, name: str) -> bool:
         """Whether the dialect defines this expression."""

@@ -7,6 +7,7 @@ that raised it, and never from its text.
 from __future__ import annotations
 
 import dis
+import linecache
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -39,9 +40,21 @@ def origin_of(error: BaseException, probe: str = "") -> Origin | None:
     assert raiser is not None
     if raiser == "engine" and last == len(steps) - 1 and _opcode(steps[last])[0] == "RAISE_VARARGS":
         raiser = "statement"
-    places = [(file, step.tb_lineno) for step in steps if (file := file_of(step.tb_frame))]
-    file, line = places[-1] if places else ("", 0)
-    return Origin(raiser, file, line, _is_in_backward(steps), _missing(error, steps))
+    place = next((step for step in reversed(steps) if file_of(step.tb_frame)), None)
+    at = _place(place) if place else ("", 0, "", "")
+    return Origin(raiser, *at, _is_in_backward(steps), _missing(error, steps))
+
+
+def _place(step: TracebackType) -> tuple[str, int, str, str]:
+    """Return the file, the line, the function and the text of what a frame was executing."""
+    code, line = step.tb_frame.f_code, step.tb_lineno
+    file = file_of(step.tb_frame) or ""
+    start, end, first, last = list(code.co_positions())[step.tb_lasti // 2]
+    rows = linecache.getlines(code.co_filename)[(start or line) - 1 : end or line]
+    if rows and start and end and first is not None and last is not None:  # columns count bytes
+        rows[-1] = rows[-1].encode()[:last].decode(errors="replace")
+        rows[0] = rows[0].encode()[first:].decode(errors="replace")
+    return file, line, code.co_qualname, " ".join(" ".join(rows).split())
 
 
 def _steps(step: TracebackType | None) -> Iterator[TracebackType]:

@@ -1,12 +1,12 @@
-"""Recording whether a site is executed and its value: code compiled with calls at its sites.
+"""Recording whether a site is executed: code compiled with calls of a marker at its sites.
 
 The calls are inserted into the syntax tree, not the text, so positions and tracebacks stay those of
-the text. They must be available as globals or builtins: `marker(i)` before site `i`, which returns
-a true value; `value(i, v)`, which returns `v`; and `frame(i, locals(), names)` after it.
+the text. `marker(i)` must be available as a global or builtin, and returns a true value. With the
+other hooks, the calls of the functions around the sites are recorded too: see
+`harness.engines.boundary`.
 
-    an expression          marked before it is evaluated: ``value(i, E) if marker(i) else None``
-    statements             marked before the first new one, `frame` after the last, and `value`
-                           around each value that they return
+    an expression          marked before it is evaluated: ``E if marker(i) else None``
+    statements             marked before the first new one
     a deletion             marked before the following statement, else after the preceding one
     a ``def`` or its header, defaults, decorators      at the start of its body
     a ``class``                                        at the start of its methods
@@ -16,15 +16,14 @@ a true value; `value(i, v)`, which returns `v`; and `frame(i, locals(), names)` 
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from keyword import iskeyword
 from types import CodeType
 from typing import TypeVar
 
 from harness.core.site import BOM, Hooks, Site, line_starts
+from harness.engines.boundary import record_calls
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Expressions inside these nodes cannot be wrapped: their parts are evaluated at compile time, or
@@ -57,7 +56,7 @@ def compile_marked(
     Raises `SyntaxError` as `compile` does, and `ValueError` for a hook name that is not an
     identifier, or that Python would mangle inside a class.
     """
-    for name in filter(None, (hooks.marker, hooks.value, hooks.frame, hooks.locals)):
+    for name in filter(None, (hooks.marker, hooks.call, hooks.value, hooks.locals)):
         if not name.isidentifier() or (name.startswith("__") and not name.endswith("__")):
             raise ValueError(
                 f"the hook name {name!r} is not an identifier, or would be mangled inside a class"
@@ -70,6 +69,8 @@ def compile_marked(
             for number, site in sites:
                 marking.mark(number, site)
             tree = marking.finished()
+            if hooks.call:
+                record_calls(tree, [site for _, site in sites], hooks, marking.span)
         return compile(tree, filename, "exec", dont_inherit=True)
 
 
@@ -82,8 +83,7 @@ class _Marking:
         self.starts = [first, *line_starts(text.encode())[1:]]
         self.places = sorted(self._places(tree), key=lambda place: (place.start, -place.end))
         self.wrapped: dict[ast.expr, int] = {}
-        self.returned: dict[ast.expr, tuple[int, tuple[str, ...]]] = {}
-        self.inserted: list[tuple[list[ast.stmt], int, int, tuple[str, ...] | None]] = []
+        self.inserted: list[tuple[list[ast.stmt], int, int]] = []
 
     def mark(self, number: int, site: Site) -> None:
         """Determine the place of a site's mark."""
@@ -96,11 +96,10 @@ class _Marking:
 
     def finished(self) -> ast.Module:
         """The tree with all marks."""
-        for block, index, number, names in sorted(self.inserted, key=lambda mark: -mark[1]):
+        for block, index, number in sorted(self.inserted, key=lambda mark: -mark[1]):
             beside = block[min(index, len(block) - 1)] if block else _NOWHERE
-            call = self._mark(number) if names is None else self._frame(number, names)
-            block.insert(index, _at(beside, ast.Expr(call)))
-        recorded = [self._offset(node) for node in (*self.wrapped, *self.returned)]
+            block.insert(index, _at(beside, ast.Expr(self._mark(number))))
+        recorded = [self._offset(node) for node in self.wrapped]
         for place in self.places:
             outermost = place.block is self.tree.body
             if outermost and any(place.begin <= offset < place.end for offset in recorded):
@@ -117,7 +116,6 @@ class _Marking:
             self._mark_before(number, place)
         elif node is None or place.block.index(place.statement) < _preamble(place.block):
             self._insert(number, place.block, place.block.index(place.statement))
-            self._note_after(number, site, [place])
         else:
             self.wrapped[node] = number
 
@@ -127,7 +125,7 @@ class _Marking:
         while pending:
             node = pending.pop()
             if isinstance(node, ast.expr):
-                start, end = self._span(node)
+                start, end = self.span(node)
                 if site.start <= start and end <= site.end:
                     return node if isinstance(getattr(node, "ctx", None), ast.Load | None) else None
                 if end <= site.start or site.end <= start:
@@ -144,7 +142,6 @@ class _Marking:
         inside = [place for place in self.places if site.start <= place.start < site.end]
         behind = [place for place in self.places if place.start >= site.end]
         if inside:
-            self._note_after(number, site, inside)
             self._mark_before(number, inside[0])
         elif site.after.lstrip().startswith("@"):
             self._mark_before(number, behind[0])
@@ -173,7 +170,6 @@ class _Marking:
             return
         block = self.tree.body if place is None else place.block
         index = len(block) if place is None else block.index(place.statement) + site.anchor_before
-        self._insert(number, block, index, _names(site))
         self._insert(number, block, index)
 
     def _mark_before(self, number: int, place: _Place) -> None:
@@ -184,37 +180,13 @@ class _Marking:
             methods = statement.body
         functions = [node for node in methods if isinstance(node, _Function)]
         for function in functions:
-            self._insert(number, function.body, 0, _arguments(function))
             self._insert(number, function.body, 0)
-            self._note_returns(number, function.body, _arguments(function))
         if not functions:
             self._insert(number, place.block, place.block.index(statement))
 
-    def _note_after(self, number: int, site: Site, inside: Sequence[_Place]) -> None:
-        """Record the frame after the site's statements, or with the value that they return."""
-        block, names = inside[0].block, _names(site)
-        own = [place.statement for place in inside if place.block is block]
-        if not isinstance(own[-1], ast.Return):
-            leaves = isinstance(own[-1], ast.Raise | ast.Break | ast.Continue)
-            self._insert(number, block, block.index(own[-1]) + (not leaves), names)
-        self._note_returns(number, own, names)
-
-    def _note_returns(self, number: int, block: Sequence[ast.stmt], names: tuple[str, ...]) -> None:
-        """Record the return values of these statements, but not those of nested functions."""
-        pending: list[ast.AST] = list(block)
-        while pending:
-            node = pending.pop()
-            if isinstance(node, ast.Return) and node.value is not None:
-                self.returned[node.value] = number, names
-            elif not isinstance(node, ast.expr | _Function | ast.ClassDef):
-                pending += ast.iter_child_nodes(node)
-
-    def _insert(
-        self, number: int, block: list[ast.stmt], index: int, names: tuple[str, ...] | None = None
-    ) -> None:
-        """Call the marker at that index, or record these names of the frame."""
-        if names is None or self.hooks.frame:
-            self.inserted.append((block, max(index, _preamble(block)), number, names))
+    def _insert(self, number: int, block: list[ast.stmt], index: int) -> None:
+        """Call the marker at that index."""
+        self.inserted.append((block, max(index, _preamble(block)), number))
 
     # ----- positions and new nodes -----
 
@@ -224,7 +196,7 @@ class _Marking:
                 continue
             for child in children:
                 if isinstance(child, ast.stmt):
-                    start, end = self._span(child)
+                    start, end = self.span(child)
                     decorators = getattr(child, "decorator_list", [])
                     begin = min([start, *(self._offset(decorator) for decorator in decorators)])
                     yield _Place(child, children, start, begin, end)
@@ -234,7 +206,8 @@ class _Marking:
     def _offset(self, node: ast.expr | ast.stmt | ast.ExceptHandler) -> int:
         return self.starts[node.lineno - 1] + node.col_offset
 
-    def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """Return the offsets of a node's start and end."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self._offset(node), self.starts[node.end_lineno - 1] + node.end_col_offset
@@ -242,33 +215,9 @@ class _Marking:
     def _mark(self, number: int) -> ast.Call:
         return _call(self.hooks.marker, ast.Constant(number))
 
-    def _frame(self, number: int, names: tuple[str, ...]) -> ast.expr:
-        """``frame(number, locals(), names)``.
-
-        The names also occur in a branch that is never evaluated, so that a closure keeps them even
-        if the patch removed their only use.
-        """
-        listed = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
-        used = ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load())
-        call = _call(self.hooks.frame, ast.Constant(number), _call(self.hooks.locals), listed)
-        return ast.IfExp(ast.Constant(True), call, used)
-
-    def record(self, node: ast.expr, number: int) -> ast.expr:
-        """``value(number, node)``, at the position of `node`."""
-        if not self.hooks.value:
-            return node
-        return _at(node, _call(self.hooks.value, ast.Constant(number), node))
-
-    def record_return(self, node: ast.expr, number: int, names: tuple[str, ...]) -> ast.expr:
-        """``(value(number, node), frame(...))[0]``, at the position of `node`."""
-        if not self.hooks.frame:
-            return self.record(node, number)
-        both = ast.Tuple([self.record(node, number), self._frame(number, names)], ast.Load())
-        return _at(node, ast.Subscript(both, ast.Constant(0), ast.Load()))
-
     def wrap(self, node: ast.expr, number: int) -> ast.expr:
-        """``value(number, node) if marker(number) else None``, at the position of `node`."""
-        chosen = ast.IfExp(self._mark(number), self.record(node, number), ast.Constant(None))
+        """``node if marker(number) else None``, at the position of `node`."""
+        chosen = ast.IfExp(self._mark(number), node, ast.Constant(None))
         return _at(node, chosen)
 
 
@@ -287,20 +236,8 @@ def _at(place: ast.AST, new: Node) -> Node:
     return new
 
 
-def _names(site: Site) -> tuple[str, ...]:
-    """Return all names in a site's code, before and after the patch."""
-    words = re.findall(r"[^\W\d]\w*", f"{site.before} {site.after}")
-    return tuple(dict.fromkeys(word for word in words if not iskeyword(word)))
-
-
-def _arguments(function: _Function) -> tuple[str, ...]:
-    spec = function.args
-    parameters = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
-    return tuple(parameter.arg for parameter in parameters if parameter is not None)
-
-
 class _Wrapper(ast.NodeTransformer):
-    """Replaces each expression to be recorded by a call."""
+    """Marks each expression that is to be marked."""
 
     def __init__(self, marking: _Marking) -> None:
         self.marking = marking
@@ -308,14 +245,9 @@ class _Wrapper(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         """Wrap a node after its children."""
         self.generic_visit(node)
-        if not isinstance(node, ast.expr):
-            return node
-        outer = node
-        if node in self.marking.wrapped:
-            outer = self.marking.wrap(node, self.marking.wrapped[node])
-        if node in self.marking.returned:
-            outer = self.marking.record_return(outer, *self.marking.returned[node])
-        return outer
+        if isinstance(node, ast.expr) and node in self.marking.wrapped:
+            return self.marking.wrap(node, self.marking.wrapped[node])
+        return node
 
 
 def _preamble(block: Sequence[ast.stmt]) -> int:

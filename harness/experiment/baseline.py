@@ -248,9 +248,12 @@ class Baseline:
         runs = run_cached(job, self.cache)
         return {(run.probe, run.loss): run.trail for run in runs}
 
-    def traces(self, engine: Engine, probes: Sequence[Probe]) -> Traces:
-        """Return the backward walks of an engine that can record them; empty for any other."""
-        job = _traces_only(self.job(engine, probes))
+    def traces(self, engine: Engine, probes: Sequence[Probe], *, every: bool = False) -> Traces:
+        """Return the backward walks of an engine that can record them; empty for any other.
+
+        Only those of gradient probes, unless `every` kind of probe is meant.
+        """
+        job = _traces_only(self.job(engine, probes), every=every)
         try:
             runs = run_cached(job, self.cache) if job.traces else []
         except EngineDoesNotLoad:
@@ -431,9 +434,10 @@ def does_not_load(engine: Engine, error: EngineDoesNotLoad) -> EnvironmentProble
     )
 
 
-def _traces_only(job: Job) -> Job:
-    """Return a job that records the walks of the gradient probes, and nothing else."""
-    traceable = tuple(item for item in job.items if job.probes[item[0]].kind == "gradient")
+def _traces_only(job: Job, *, every: bool = False) -> Job:
+    """Return a job that records the walks of the gradient probes, or of all, and nothing else."""
+    kinds = {job.probes[index].kind for index, _ in job.items} if every else {"gradient"}
+    traceable = tuple(item for item in job.items if job.probes[item[0]].kind in kinds)
     traces = traceable if job.dialect.trace else ()
     return msgspec.structs.replace(job, items=(), traces=traces, measure=())
 

@@ -18,7 +18,7 @@ import numpy as np
 from harness.answer_key.outcome import MEASUREMENTS, OUTPUT, judge
 from harness.core.errors import InternalError
 from harness.core.message import EMPTY, Message, message, verbatim
-from harness.core.run import Array, Failure, Origin, Run, pack
+from harness.core.run import LIMITS, Array, Failure, Origin, Run, pack
 from harness.core.vocabulary import Loss
 from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.engines.engine import Engine, find_engine
@@ -35,7 +35,6 @@ ABSENT = {"Unsupported", "NotImplementedError", "ImportError", "ModuleNotFoundEr
 LACKING = {"AttributeError", "TypeError", "NameError", "KeyError", "IndexError"}
 """The errors of Python that show, outside the backward pass, that something is not supported."""
 
-LIMITS = {"TimeLimit", "ProcessorTimeLimit", "MemoryError", "ResultTooLarge", "ForgedResult"}
 """The failures that depend on what breaklab allows a run to use and to send."""
 
 
@@ -241,7 +240,10 @@ def _is_slight(actual: Array, expected: Array) -> bool:
 
 
 def _as_stored(key: Run, run: Run) -> Run:
-    """Return our run in the precision of the engine's run."""
+    """Return our run in the precision of the engine's run, with the created leaves that it has."""
+    key = key.only(run.leaves.keys())
+    if run.not_compared:
+        key = msgspec.structs.replace(key, created=[], large=[])
     if not (key.output and run.output) or key.output.dtype == run.output.dtype:
         return key
     kind = np.dtype(run.output.dtype)
@@ -251,11 +253,14 @@ def _as_stored(key: Run, run: Run) -> Run:
     def cast(array: Array | None) -> Array | None:
         return None if array is None else pack(array.numpy().astype(kind))
 
+    def cast_all(entry: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: pack(array.numpy().astype(kind)) for name, array in entry.items()}
+
     return msgspec.structs.replace(
         key,
+        leaves=cast_all(key.leaves),
         output=cast(key.output),
         gradients={name: cast(gradient) for name, gradient in key.gradients.items()},
-        log=[
-            {name: pack(a.numpy().astype(kind)) for name, a in entry.items()} for entry in key.log
-        ],
+        log=[cast_all(entry) for entry in key.log],
+        created=[cast_all(entry) for entry in key.created],
     )

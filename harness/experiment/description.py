@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from graphlib import CycleError
 
-from harness.answer_key.divergence import Divergence, first_divergence, forward_order
+from harness.answer_key.divergence import Divergence, first_divergence
 from harness.answer_key.fingerprint import fingerprint
-from harness.answer_key.outcome import Judgement, stage_of
+from harness.answer_key.matching import forward_order
+from harness.answer_key.outcome import Judgement
+from harness.answer_key.stage import Infection, stage_of
 from harness.core.errors import PageError
 from harness.core.message import EMPTY, Message, joined, message
 from harness.core.report import ClaimReport, Comparison, Graph, Node, Numbers, RunReport
 from harness.core.rounding import margin
-from harness.core.run import Array, Digest, Run, TraceStep
+from harness.core.run import CREATED, Array, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
@@ -34,9 +37,10 @@ def describe(
     judgement: Judgement,
     verdicts: Mapping[str, Verdict],
     key: CleanRun,
-    trail: Mapping[str, Digest] | None,
+    infection: Infection | None,
     *,
-    cancelled: bool = False,
+    correct: bool = False,
+    guard_is_lost: bool = False,
 ) -> RunReport:
     """Return the report on a run, without what its page states.
 
@@ -50,20 +54,31 @@ def describe(
         The verdict of each diagnostic on it.
     key : CleanRun
         The clean run. An alarm is a catch only if the same diagnostic is silent on it.
-    trail : mapping of str to Digest, optional
-        Digests of what the clean engine evaluates to at the patched places, if they are known.
-    cancelled : bool
-        Whether the walks show that a wrong number inside was cancelled.
+    infection : Infection, optional
+        Whether a number inside was wrong, if that was measured.
+    correct : bool
+        Whether the page is a correct rewrite, and no break.
+    guard_is_lost : bool
+        Whether the broken engine accepts another probe that it must refuse.
     """
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
     repeatable = _is_repeatable(run, key, verdicts)
     if judgement.outcome == "not-reached":
         verdicts = {}
     caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
-    stage, why = stage_of(judgement.outcome, run.trail, trail, list(caught), cancelled=cancelled)
+    stage_given = partial(
+        stage_of,
+        judgement.outcome,
+        infection,
+        correct=correct,
+        kind=judgement.kind,
+        guard_is_lost=guard_is_lost,
+    )
+    stage, why = stage_given(list(caught))
+    no_alarm = [name for name, v in verdicts.items() if isinstance(v, Silent)]
     inside = EMPTY
-    if judgement.outcome == "disguised-correct":
-        _, inside = stage_of(judgement.outcome, run.trail, trail, (), cancelled=cancelled)
+    if judgement.outcome == "disguised-correct" and not run.failure:
+        _, inside = stage_given(())
     return RunReport(
         probe=run.probe,
         loss=run.loss,
@@ -79,13 +94,14 @@ def describe(
         expected=None,
         agrees=None,
         caught_by=list(caught),
-        missed_by=[name for name, v in verdicts.items() if isinstance(v, Silent)],
+        missed_by=no_alarm if judgement.outcome in ("silent-corruption", "crash") else [],
         declined={name: v.reason for name, v in verdicts.items() if isinstance(v, Declined)},
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
         alarms={name: v.message for name, v in caught.items()},
         wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
         margins=_margins(caught, key.verdicts),
         repeatable=repeatable,
+        no_alarm=no_alarm,
     )
 
 
@@ -150,16 +166,17 @@ def _graph(divergence: Divergence, names: Mapping[int, str]) -> Graph | None:
     if place is None:
         return None
     try:
-        steps = forward_order(divergence.walk)
+        steps = forward_order([*divergence.walk, *divergence.inserted])
     except CycleError:  # the engine says that a node is computed from itself
         return None
+    inserted = {step.index for step in divergence.inserted}
     numbers = {index: number for number, index in enumerate(steps, start=1)}
     labels: dict[int | None, tuple[int, str]] = {
         index: (numbers[index], step.op or names.get(index, "")) for index, step in steps.items()
     }
     return Graph(
         nodes=[
-            Node(*labels[i], step.value.shape, [labels.get(p) for p in step.parents])
+            Node(*labels[i], step.value.shape, [labels.get(p) for p in step.parents], i in inserted)
             for i, step in _near(steps, place.node).items()
         ],
         size=len(steps),
@@ -238,14 +255,20 @@ def _few_values(leaves: Mapping[str, Array]) -> Iterator[float]:
 
 
 def leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[int, str]:
-    """Return the names of the leaves of a walk, by their values."""
-    return {
-        step.index: name
-        for step in walk
-        if not step.op
-        for name, leaf in leaves.items()
-        if leaf == step.value
-    }
+    """Return the names of the leaves of a walk, by their values.
+
+    Of leaves with equal values, the first in the probe is the first that the output is computed
+    from.
+    """
+    names, found = [n for n in leaves if not CREATED.fullmatch(n)], dict[int, str]()
+    for step in sorted(walk, key=lambda step: step.index):
+        if step.op or step.index in found:
+            continue
+        name = next((name for name in names if leaves[name] == step.value), None)
+        if name is not None:
+            found[step.index] = name
+            names.remove(name)
+    return found
 
 
 # ----- Claims -----
@@ -256,8 +279,8 @@ def compare_claims(
 ) -> list[ClaimReport]:
     """Return each claim that the page makes for this variant, with what was observed.
 
-    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one run, and never an
-    alarm. Nothing is compared unless all of the page's probes ran.
+    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one run (of a break:
+    one that is wrong), and never an alarm. Nothing is compared unless all of the page's probes ran.
 
     Raises PageError for a claim about a diagnostic that does not exist.
     """
@@ -279,18 +302,28 @@ def compare_claims(
                     ),
                     message("the diagnostics are {names}", names=", ".join(sorted(diagnostics))),
                 )
-            reports.append(_compare_claim(name, claim, runs))
+            is_silent = any(name in silent_on(run, page.front.kind) for run in runs)
+            reports.append(_compare_claim(name, claim, runs, is_silent))
     return reports
 
 
-def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimReport:
+def silent_on(run: RunReport, kind: str) -> list[str]:
+    """Return the diagnostics to whose silence `missed_by` on a page of this kind may refer.
+
+    A break is missed only where something is wrong; on a correct engine, any silence counts.
+    """
+    return run.missed_by if kind == "break" else run.no_alarm
+
+
+def _compare_claim(
+    name: str, claim: str, runs: Sequence[RunReport], is_silent: bool
+) -> ClaimReport:
     catches = [
         message("{probe}: {alarm}", probe=run.probe, alarm=run.alarms[name])
         for run in runs
         if name in run.caught_by
     ]
-    misses = [run for run in runs if name in run.missed_by]
-    if not catches and not misses:
+    if not catches and not any(name in run.no_alarm for run in runs):
         declined = dict.fromkeys(run.declined[name] for run in runs if name in run.declined)
         skipped = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
         if declined:
@@ -300,9 +333,15 @@ def _compare_claim(name: str, claim: str, runs: Sequence[RunReport]) -> ClaimRep
         else:
             evidence = message("it judged no run that reaches the patched code")
         return ClaimReport(name, claim, None, evidence)
-    agrees = bool(catches) == (claim == "caught_by")
-    silent = message("silent on every probe")
-    return ClaimReport(name, claim, agrees, catches[0] if catches else silent)
+    agrees = bool(catches) if claim == "caught_by" else is_silent and not catches
+    if catches:
+        evidence = catches[0]
+    elif is_silent or claim == "caught_by":
+        count = sum(name in run.no_alarm for run in runs)
+        evidence = message("no alarm in the {count} runs that it judged", count=count)
+    else:
+        evidence = message("nothing is wrong in any run that it judged")
+    return ClaimReport(name, claim, agrees, evidence)
 
 
 # ----- What the page's assertion cannot see -----

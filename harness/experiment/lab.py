@@ -7,14 +7,15 @@ tests) calls `run_lab`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import msgspec
 
-from harness.answer_key.divergence import is_cancelled
-from harness.answer_key.outcome import Judgement, infected, judge, stage_of
+from harness.answer_key.outcome import Judgement, judge
+from harness.answer_key.stage import Infection, infection_of, stage_of
+from harness.answer_key.visits import visits
 from harness.core.message import Message, message
 from harness.core.report import InPlaceRun, QuestionReport, Report, RunReport
 from harness.core.run import Digest, Run
@@ -30,8 +31,9 @@ from harness.experiment.description import (
     explain,
 )
 from harness.experiment.patching import Experiment
+from harness.experiment.quoting import quotable
 from harness.pages.page import Page
-from harness.pages.probe import Probe
+from harness.pages.probe import REFUSED, Probe
 
 
 def run_lab(
@@ -49,7 +51,7 @@ def run_lab(
     if baseline.explain:
         baseline.fill_cache(experiment.unpatched, experiment.probes)
     clean = baseline.clean_runs(experiment.clean, experiment.probes)
-    experiment = _repeatable(experiment, baseline)
+    experiment = _runnable(experiment, baseline, clean)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     if experiment.rewritten:
         runs = [msgspec.structs.replace(run, reached=[0]) for run in runs]
@@ -60,13 +62,12 @@ def run_lab(
         "in_place": _run_in_place(experiment, baseline, clean),
         "questions": _questions(experiment, broken, clean, judgements),
         "blind_to": _blind_to(experiment, broken, clean, judgements),
-        **experiment.page.advice,
     }
     if announce and not experiment.guards:
         bare = {pair: CleanRun(run, {}, {}) for pair, run in clean.items()}
         reports = _describe_all(experiment, baseline, runs, judgements, bare)
         report = _report(experiment, baseline, reports, time.perf_counter() - start)
-        announce(msgspec.structs.replace(report, claims=[], **known))
+        announce(msgspec.structs.replace(_quoting(experiment, report), claims=[], **known))
     keys = baseline.clean(experiment.clean, experiment.probes)
     if experiment.guards:
         from harness.experiment.placement import examine  # for foreign engines only
@@ -81,7 +82,7 @@ def run_lab(
     if baseline.explain:
         reports = _explain_all(experiment, baseline, reports, runs, judgements, keys)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
-    return msgspec.structs.replace(report, **known)
+    return msgspec.structs.replace(_quoting(experiment, report), **known)
 
 
 def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
@@ -89,7 +90,7 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
     if not experiment.clean.foreign or experiment.left_out is not None:
         return experiment
     if not experiment.foreign:
-        return _runnable(experiment, baseline)
+        return experiment  # it is itself the reference
     from harness.experiment.conformance import fit, usable_probes  # for foreign engines only
 
     fits = fit(experiment.clean, experiment.with_guards().probes, baseline)
@@ -103,23 +104,22 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
     )
 
 
-def _runnable(experiment: Experiment, baseline: Baseline) -> Experiment:
-    """Return the experiment with the probes that the engine can run; it is itself the reference."""
-    runs = [clean.run for clean in baseline.clean(experiment.clean, experiment.probes).values()]
-    failures = {run.probe: run.failure for run in runs if run.failure}
+def _runnable(experiment: Experiment, baseline: Baseline, clean: Mapping[Pair, Run]) -> Experiment:
+    """Return the experiment without the probes that fail on the clean engine, or give different
+    numbers each time.
+
+    The clean engine is itself the reference.
+    """
     refused = {probe.name for probe in experiment.probes if probe.refused}
-    left_out = {
-        name: message("it fails on the unbroken engine: {failure}", failure=failure.sentence)
-        for name, failure in failures.items()
-        if name not in refused
+    reasons = {
+        run.probe: message(
+            "it fails on the unbroken engine: {failure}", failure=run.failure.sentence
+        )
+        for run in clean.values()
+        if run.failure and run.probe not in refused
     }
-    probes = tuple(probe for probe in experiment.probes if probe.name not in left_out)
-    return replace(experiment, probes=probes, left_out=left_out)
-
-
-def _repeatable(experiment: Experiment, baseline: Baseline) -> Experiment:
-    """Return the experiment without the probes that give different numbers each time."""
-    if not (reasons := baseline.unrepeatable(experiment.clean, experiment.probes)):
+    reasons |= baseline.unrepeatable(experiment.clean, experiment.probes)
+    if not reasons:
         return experiment
     return replace(
         experiment,
@@ -156,23 +156,39 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     """Return the report with the stages that a baseline with `select` leaves out."""
     names = {run.probe for run in report.runs if run.stage is None}
     probes = [probe for probe in experiment.probes if probe.name in names]
-    clean = baseline.trails(experiment.unpatched, probes)
     broken = baseline.trails(experiment.broken, probes)
-    cancelled = _cancelled(experiment, baseline, broken, clean)
-    runs = []
+    infections = _infections(experiment, baseline, broken, probes)
+    runs, guard_is_lost = [], loses_guard(experiment, report.runs)
     for run in report.runs:
-        if run.stage is None:
-            pair = (run.probe, run.loss)
+        if run.stage is None and (infection := infections.get((run.probe, run.loss))):
             stage, why = stage_of(
                 run.outcome,
-                broken[pair],
-                clean[pair],
+                infection,
                 run.caught_by,
-                cancelled=pair in cancelled,
+                correct=is_correct(experiment.page),
+                kind=run.kind,
+                guard_is_lost=guard_is_lost,
             )
             run = msgspec.structs.replace(run, stage=stage, why=why)
         runs.append(run)
     return msgspec.structs.replace(report, runs=runs)
+
+
+def is_correct(page: Page) -> bool:
+    """Whether a page changes nothing but how something is computed."""
+    return page.front.kind == "variant"
+
+
+def loses_guard(experiment: Experiment, results: Iterable[Judgement | RunReport]) -> bool:
+    """Whether the broken engine accepts what it must refuse, as observed or as the page states."""
+    stated = (
+        (probe, outcome)
+        for probe, outcomes in experiment.page.expect[None].items()
+        for outcome in (outcomes.values() if isinstance(outcomes, dict) else [outcomes])
+    )
+    return any(result.kind == "guard-lost" for result in results) or any(
+        probe.startswith(REFUSED) and outcome == "silent-corruption" for probe, outcome in stated
+    )
 
 
 def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
@@ -265,10 +281,9 @@ def _describe_all(
     """Return the report on every run, with what the page states."""
     disguised = _probes_with(experiment, judgements, {"disguised-correct"})
     without_trails = baseline.select or experiment.rewritten
-    trails = baseline.trails(experiment.unpatched, () if without_trails else disguised)
     own = {(run.probe, run.loss): run.trail for run in runs}
-    cancelled = _cancelled(experiment, baseline, own, trails)
-    reports = []
+    infections = _infections(experiment, baseline, own, () if without_trails else disguised)
+    reports, guard_is_lost = [], loses_guard(experiment, judgements.values())
     for run in runs:
         pair = (run.probe, run.loss)
         key, judgement = keys[pair], judgements[pair]
@@ -276,7 +291,13 @@ def _describe_all(
             observation = Observation(experiment.probe(run.probe), run, key.oracles)
             verdicts = baseline.verdicts_beside(key, observation) if key.verdicts else {}
             report = describe(
-                run, judgement, verdicts, key, trails.get(pair), cancelled=pair in cancelled
+                run,
+                judgement,
+                verdicts,
+                key,
+                infections.get(pair),
+                correct=is_correct(experiment.page),
+                guard_is_lost=guard_is_lost,
             )
         else:
             report = describe_unreached(run, judgement, key)
@@ -288,19 +309,23 @@ def _describe_all(
     return reports
 
 
-def _cancelled(
+def _infections(
     experiment: Experiment,
     baseline: Baseline,
     broken: Mapping[Pair, Mapping[str, Digest]],
-    clean: Mapping[Pair, Mapping[str, Digest]],
-) -> set[Pair]:
-    """Return those pairs of `clean` whose walks show that a wrong number was cancelled."""
-    pairs = [pair for pair, trail in clean.items() if infected(broken[pair], trail)]
-    names = {probe for probe, _ in pairs}
-    probes = [probe for probe in experiment.probes if probe.name in names]
-    walks = baseline.traces(experiment.broken, probes)
-    correct = baseline.traces(experiment.clean.without_sites(), probes)
-    return {pair for pair in pairs if is_cancelled(walks.get(pair, ()), correct.get(pair, ()))}
+    probes: Sequence[Probe],
+) -> dict[Pair, Infection]:
+    """Return what the trails and the walks of the runs of these probes show."""
+    clean = baseline.trails(experiment.unpatched, probes)
+    walks = baseline.traces(experiment.broken, probes, every=True)
+    correct = baseline.traces(experiment.clean.without_sites(), probes, every=True)
+    infections = {}
+    for pair, trail in clean.items():
+        both = walks.get(pair, ()), correct.get(pair, ())
+        infections[pair] = infection_of(
+            {**broken[pair], **visits(both[0])}, {**trail, **visits(both[1])}, both
+        )
+    return infections
 
 
 def _explain_all(
@@ -362,8 +387,14 @@ def _blind_to(
 ) -> list[str]:
     """Return the probes that are silently wrong and satisfy the page's assertion."""
     silent = [p for p, judgement in judgements.items() if judgement.outcome == "silent-corruption"]
-    assertion = experiment.page.advice.get("invariant", "")
+    assertion = experiment.page.assertion
     return blind_probes(assertion, broken, clean, silent) if assertion else []
+
+
+def _quoting(experiment: Experiment, report: Report) -> Report:
+    """Return the report with what it may quote from the page."""
+    ends = [(run.probe, run.loss, run.outcome) for run in report.runs]
+    return msgspec.structs.replace(report, **quotable(experiment, ends))
 
 
 def _report(

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.core.errors import PageError
 from harness.core.report import QuestionReport
-from harness.core.run import Array, Run, pack
+from harness.core.run import CREATED, Array, Run, pack
 from harness.core.vocabulary import Loss, Outcome, visible
 from harness.pages.front_matter import Question
 from harness.pages.probe import parse_python
@@ -83,9 +83,14 @@ def _parse(text: str) -> ast.expr:
 
 def _names(run: Run) -> dict[str, Any]:
     """Return what an answer can name in a run; the key "" of a leaf is its own data."""
-    names: dict[str, Any] = {
-        name: {"": data, "grad": run.gradients.get(name)} for name, data in run.leaves.items()
-    }
+    names: dict[str, Any] = {}
+    for name, data in run.leaves.items():
+        leaf = {"": data, "grad": run.gradients.get(name)}
+        if match := CREATED.fullmatch(name):  # `Linear[0].weight.grad`, `tensor[0].grad`
+            made = names.setdefault(match[1], {}).setdefault(int(match[2]), {})
+            made.update({match[3]: leaf} if match[3] else leaf)
+        else:
+            names[name] = leaf
     names["log"] = run.log or None
     names["output"] = run.output
     if run.failure:

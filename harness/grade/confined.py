@@ -27,7 +27,9 @@ import msgspec
 import pytest
 from _pytest.config import _prepareconfig
 
+from harness.answer_key.visits import visits
 from harness.engines.engine import Dialect
+from harness.engines.library import Library
 from harness.engines.loader import find_in_memory
 from harness.engines.swapping import Functions
 from harness.grade.calls import CALLS
@@ -61,7 +63,8 @@ from harness.grade.running import (
     stop_at_the_first_example,
     warm_hypothesis,
 )
-from harness.runs.recorder import Recorder
+from harness.runs.recorder import FEW_CALLS, Recorder
+from harness.runs.trial import pack_step
 from harness.sandbox.child import Line, Work
 from harness.sandbox.fork import Fork
 from harness.sandbox.frames import Frame, write_all
@@ -371,7 +374,7 @@ def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
 
 
 def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
-    outcomes, recording, recorder = suite.outcomes, Recording(), Recorder()
+    outcomes, recording, recorder = suite.outcomes, Recording(), Recorder(FEW_CALLS)
     if run.trail:
         recorder.install()
     if run.record:
@@ -384,15 +387,30 @@ def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
             stop_at_the_first_example(item)
         recorder.clear()
         start, used = time.perf_counter(), time.process_time()
-        with recording.of(item) if run.record else contextlib.nullcontext(Record()) as record:
+        steps: list[Any] = []
+        with (
+            recording.of(item) if run.record else contextlib.nullcontext(Record()) as record,
+            _tracing(suite.task.dialect, steps) if run.trail else contextlib.nullcontext(),
+        ):
             outcomes.run(item, suite.items[following[0]] if following else None)
         seconds = round(time.perf_counter() - start, 6)
         cpu_seconds = round(time.process_time() - used, 6)
         called = record.called
         reached = None if called is None else sorted(suite.code.numbers(called))
-        trail = dict(recorder.trail)
+        trail = {**recorder.trail, **visits(map(pack_step, steps), FEW_CALLS)}
         ended = Ended(index, outcomes.result, seconds, outcomes.raised, reached, trail, cpu_seconds)
         _report(pipe, ended)
+
+
+@contextlib.contextmanager
+def _tracing(dialect: Dialect, steps: list[Any]) -> Iterator[None]:
+    """Record the backward walks inside, if the engine is loaded and can record them."""
+    module = sys.modules.get(dialect.module)
+    if module is None or dialect.kind is not None:
+        yield
+        return
+    with Library(dialect, module).tracing(steps):
+        yield
 
 
 def _report(pipe: int, event: Event) -> None:

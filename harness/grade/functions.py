@@ -7,13 +7,14 @@ learner may submit them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import msgspec
 
-from harness.answer_key.outcome import infected
+from harness.answer_key.stage import Infection, infection_of
+from harness.answer_key.visits import visits
 from harness.core.message import Message, message
-from harness.core.run import Digest, Run
+from harness.core.run import Run
 from harness.core.vocabulary import Stage
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import Experiment
@@ -21,10 +22,11 @@ from harness.pages.probe import Probe, plain
 
 TEST = "test_"
 
-LOST: dict[Stage, Message] = {
+LOST: dict[Stage | None, Message] = {
+    None: message("it runs the changed code; its numbers were not compared"),
     "not-reached": message("it never runs the changed code"),
-    "not-infected": message("it runs the changed code, but here both formulas agree"),
-    "not-revealed": message("intermediate values differ, but its assertions do not notice"),
+    "not-infected": message("its inputs hide it: all numbers are right"),
+    "not-revealed": message("a number inside is wrong, and no assertion looks at it"),
 }
 """Where the fault was lost in a test that passes."""
 
@@ -33,7 +35,7 @@ class SuiteFate(msgspec.Struct, frozen=True):
     """Whether a test passes on a broken engine, and where the fault was lost if it does."""
 
     passes: bool
-    stage: Stage
+    stage: Stage | None
     why: Message
     by_assertion: bool = False
     """Whether it fails by an assertion of its own, rather than by an exception of the engine."""
@@ -55,15 +57,33 @@ def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, SuiteFa
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     unnoticed = {run.probe for run in runs if run.reached and not run.failure}
     tests = [test for test in experiment.probes if test.name in unnoticed]
-    trails = baseline.trails(experiment.unpatched, tests)
-    return {run.probe: _fate(run, trails.get((run.probe, None), {})) for run in runs}
+    clean = baseline.trails(experiment.unpatched, tests)
+    walks = baseline.traces(experiment.broken, tests, every=True)
+    correct = baseline.traces(experiment.clean.without_sites(), tests, every=True)
+    infections = {
+        pair[0]: infection_of(
+            {**run.trail, **visits(walks.get(pair, ()))},
+            {**clean[pair], **visits(correct.get(pair, ()))},
+        )
+        for run in runs
+        if (pair := (run.probe, run.loss)) in clean
+    }
+    return {run.probe: _fate(run, infections.get(run.probe)) for run in runs}
 
 
-def _fate(run: Run, trail: Mapping[str, Digest]) -> SuiteFate:
+def _fate(run: Run, infection: Infection | None) -> SuiteFate:
     if run.failure:
         by_assertion = run.failure.type == "AssertionError"
         return SuiteFate(False, "revealed", run.failure.sentence, by_assertion)
     if not run.reached:
         return SuiteFate(True, "not-reached", LOST["not-reached"])
-    stage: Stage = "not-revealed" if infected(run.trail, trail) else "not-infected"
+    stage = None if infection is None else stage_of_survivor([infection])
     return SuiteFate(True, stage, LOST[stage])
+
+
+def stage_of_survivor(infections: Sequence[Infection]) -> Stage | None:
+    """Return where a fault was lost in tests that pass; None if that is not known."""
+    values = {infection.values for infection in infections}
+    if "wrong" in values:
+        return "not-revealed"
+    return None if "unknown" in values or not values else "not-infected"

@@ -19,12 +19,13 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.outcome import infected
+from harness.answer_key.stage import infection_of
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.core.vocabulary import Stage, shortened, visible
 from harness.grade.disclosure import ENDED
 from harness.grade.files import read_submission
+from harness.grade.functions import stage_of_survivor
 from harness.grade.mutants import Mutant
 from harness.grade.plan import GradingPlan
 from harness.grade.processes import Observed, Processes
@@ -337,9 +338,11 @@ class _Grading:
         if "reloaded" in (broken.path, clean.path):
             return None
         both = [test for test in chosen if test in broken.ended and test in clean.ended]
-        if any(infected(broken.ended[test].trail, clean.ended[test].trail) for test in both):
-            return "not-revealed"
-        return "not-infected" if len(both) == len(tests) else None
+        infections = [
+            infection_of(broken.ended[test].trail, clean.ended[test].trail) for test in both
+        ]
+        stage = stage_of_survivor(infections)
+        return stage if stage == "not-revealed" or len(both) == len(tests) else None
 
 
 def _fate(verdict: Verdict[int], reaching: Sequence[int]) -> Fate:

@@ -105,7 +105,7 @@ def _attack(result: BreakResult, context: Context) -> Attack:
     elif ended:
         stage, why = "not-revealed", ends(*next(iter(ended.items())))
     else:
-        why = LOST.get(stage or "revealed", message("no test detects it"))
+        why = LOST.get(stage, message("no test detects it"))
     return Attack(
         break_=result.break_,
         killed_by={test: [TEST_FAILED] for test in tests} if killed else {},

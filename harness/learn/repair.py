@@ -149,7 +149,7 @@ def judge_copy(
         judged=judged,
         differences=differences,
         diff=rewritten.diff if right else "",
-        why=page.advice["why"] if right else "",
+        why="" if experiment.foreign or not right else page.advice_on(None)[1].why,
     )
 
 

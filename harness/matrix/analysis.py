@@ -36,18 +36,21 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
     messages: dict[str, Message] = {}
     missed_by: list[str] = []
     declined: dict[str, str] = {}
-    not_run: dict[str, str] = {}
+    unasked: dict[str, str] = {}
+    wrong_reason = _wrong_reasons(runs)
     for name in [diagnostic.name for diagnostic in evaluations.diagnostics]:
         catching = [run for run in runs if name in run.caught_by]
         if catching:
             caught_by[name] = list(dict.fromkeys(run.probe for run in catching))
             messages[name] = catching[0].alarms[name]
-        elif any(name in verdicts_on(run) for run in runs):
+        elif name in wrong_reason or any(name in run.missed_by for run in runs):
             missed_by.append(name)
         elif reason := reasons(name, [run.declined for run in runs]):
             declined[name] = reason
+        elif any(name in verdicts_on(run) for run in runs):
+            unasked[name] = NOTHING_WRONG
         else:
-            not_run[name] = reasons(name, [run.skipped for run in runs])
+            unasked[name] = reasons(name, [run.skipped for run in runs])
     fate = _fate(evaluation.report, bool(caught_by))
     return BreakRow(
         break_=evaluation.name,
@@ -59,13 +62,17 @@ def break_row(evaluation: Evaluation, evaluations: Evaluations) -> BreakRow:
         messages=messages,
         missed_by=missed_by,
         declined=declined,
-        unasked=not_run,
-        wrong_reason=_wrong_reasons(runs),
+        unasked=unasked,
+        wrong_reason=wrong_reason,
         caught_elsewhere=[],
         witness=smallest_witness(evaluation, evaluations),
         pardon=evaluation.pardon,
         why="" if caught_by else _why(evaluation.report),
     )
+
+
+NOTHING_WRONG = "nothing is wrong in any run that it judged"
+"""Why a diagnostic that looked at a break neither caught nor missed it."""
 
 
 def _wrong_reasons(runs: Sequence[RunReport]) -> dict[str, str]:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from harness.core.errors import EnvironmentProblem
 from harness.core.message import message
 from harness.core.vocabulary import Outcome
+from harness.core.writing import write_file
 from harness.matrix.records import BreakRow, Difference
 from harness.pages.page import read_toml
 
@@ -71,20 +70,7 @@ def write_committed(file: Path, rows: Mapping[str, Committed]) -> None:
     Raises EnvironmentProblem if the file cannot be written.
     """
     text = _HEAD + "".join(_table(name, rows[name]) for name in sorted(rows))
-    try:
-        descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-            Path(draft).chmod(0o644)  # mkstemp creates a file that only the user can read
-            Path(draft).replace(file)
-        finally:
-            Path(draft).unlink(missing_ok=True)
-    except OSError as error:
-        raise EnvironmentProblem(
-            message("the matrix cannot be committed to {file}: {error}", file=file, error=error),
-            "run it in a clone of the project, where the folder is writable",
-        ) from None
+    write_file(file, text)
 
 
 def _table(name: str, row: Committed) -> str:

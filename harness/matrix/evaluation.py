@@ -123,7 +123,7 @@ class Evaluations:
 def verdicts_on(run: RunReport) -> list[str]:
     """Return the diagnostics that judged the run: those that raised an alarm or were silent."""
     alarms = () if run.outcome == "not-reached" else run.wrong_reason
-    return [*run.caught_by, *run.missed_by, *alarms]
+    return [*run.caught_by, *run.no_alarm, *alarms]
 
 
 def reasons(diagnostic: str, stated_by: Iterable[Mapping[str, Message]]) -> str:

@@ -54,11 +54,11 @@ class BreakRow(msgspec.Struct, frozen=True):
     messages: dict[str, Message]
     """The message of each of those diagnostics on the first of its probes."""
     missed_by: list[str]
-    """Diagnostics that were silent on some run and caught nothing on any."""
+    """Diagnostics that raised no alarm on some wrong run and caught nothing on any."""
     declined: dict[str, str]
     """Diagnostics that looked at some run but could judge none, with the reason."""
     unasked: dict[str, str]
-    """Diagnostics that never looked at a run of this break, with the reason."""
+    """Diagnostics that never looked at a wrong run of this break, with the reason."""
     wrong_reason: dict[str, str]
     """Alarms that do not count, since the clean engine raises them too."""
     caught_elsewhere: list[str]

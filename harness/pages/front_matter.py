@@ -62,6 +62,15 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The reason, which is shown after the answer."""
 
 
+class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the report quotes from the page if the runs that it shows end as the page states."""
+
+    why: str = ""
+    """Why the break does what it does, in two sentences."""
+    beware: str = ""
+    """Where it hides, or what it makes look better, in two sentences."""
+
+
 class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Diagnostics that the page says catch the break on some probe, or miss it on all of them."""
 
@@ -111,6 +120,8 @@ class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break
     """Why it does what it does, in two sentences, for the report."""
     beware: str = ""
     """Where it hides, or what it makes look better, in two sentences."""
+    advice: dict[str, Advice] = {}
+    """The same for the variants on which the outcomes, and so the reasons, are others."""
     no_invariant: str = ""
     """Why there is no cheap invariant that the break violates."""
     exceptions: dict[str, Text] = msgspec.field(name="except", default={})
@@ -200,6 +211,7 @@ _REMEDIES = {
     '`ill_conditioned = { var-of-large-numbers = "It subtracts nearly equal numbers." }`',
     "why": 'two sentences: `why = "Why it does what it does."`',
     "beware": 'two sentences: `beware = "Where it hides."`',
+    "advice": '`why = "..."` and `beware = "..."` below `[advice.VARIANT]`',
     "no_invariant": 'the reason: `no_invariant = "It only changes how much memory is used."`',
     "except": 'a reason for each variant: `except = { tied-weights = "It shares them." }`',
     "ask": '`probe = "..."`, `question = "..."` and `answer = "a.grad.shape"` below `[[ask]]`; '

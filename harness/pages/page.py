@@ -22,6 +22,7 @@ from harness.core.errors import PageError, Sentence, UsageError, as_message
 from harness.core.message import message
 from harness.core.vocabulary import Loss, Outcome
 from harness.pages.front_matter import (
+    Advice,
     Break,
     Claims,
     FrontMatter,
@@ -113,19 +114,25 @@ class Page:
                 return entry.get(loss or "weighted") if isinstance(entry, dict) else entry
         return None
 
-    @property
-    def advice(self) -> dict[str, str]:
-        """What a break's page says in its report: why, beware, and the invariant's last assertion.
+    def advice_on(self, variant: str | None) -> tuple[str | None, Advice]:
+        """Return what the page says in the report on a variant, and whom it says this of.
 
-        A key is missing if the page does not say it.
+        That is the variant, or the engine itself (None) if the page has no text for the variant.
         """
-        if not isinstance(self.front, Break | TrainingBreak):
-            return {}
-        advice = {"why": self.front.why, "beware": self.front.beware}
+        if isinstance(self.front, Break) and variant in self.front.advice:
+            return variant, self.front.advice[variant]
+        if isinstance(self.front, Break | TrainingBreak):
+            return None, Advice(self.front.why, self.front.beware)
+        return None, Advice()
+
+    @property
+    def assertion(self) -> str:
+        """The last assertion of the page's invariant; empty if it has none."""
+        last = ""
         for fence in self.fences:
             if fence.is_invariant and (assertions := assertions_in(fence.text)):
-                advice["invariant"] = f"assert {ast.unparse(assertions[-1].test)}"
-        return advice
+                last = f"assert {ast.unparse(assertions[-1].test)}"
+        return last
 
     def line_of(self, *key: str | int) -> int:
         """The line of the file where a key of the front matter is, or the table around it."""

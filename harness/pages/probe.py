@@ -50,6 +50,9 @@ DTYPES = ("float64", "float32", "float16", "int64", "int32")
 """The dtypes that a leaf may be annotated with, as `np.float32`."""
 
 
+REFUSED = "refuse-"
+"""What the name of a probe starts with that a correct engine has to refuse."""
+
 SHOWN = 50
 """The most characters to show of a line that is not Python: it has to fit a narrow window."""
 
@@ -98,7 +101,7 @@ class Probe:
     @property
     def refused(self) -> bool:
         """Whether a correct engine has to refuse the probe."""
-        return self.name.startswith("refuse-")
+        return self.name.startswith(REFUSED)
 
     @property
     def causal(self) -> bool:

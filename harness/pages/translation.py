@@ -6,6 +6,10 @@ of_front = "ba9876543210"  # the same of its why, beware and questions, if they 
 why = "..."
 beware = "..."
 
+[advice.VARIANT]           # for each in the original
+why = "..."
+beware = "..."
+
 [[ask]]                    # as many as in the original, in the same order
 question = "..."
 choices = ["...", "..."]   # in the same order too; left out if they are the same
@@ -29,7 +33,7 @@ import msgspec
 from harness.core import read_text
 from harness.core.errors import PageError
 from harness.core.message import message
-from harness.pages.front_matter import Break, FrontMatter, Question, Text, TrainingBreak
+from harness.pages.front_matter import Advice, Break, FrontMatter, Question, Text, TrainingBreak
 from harness.pages.page import Page, read_title, split_front
 
 Fingerprint = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12}$")]
@@ -50,6 +54,7 @@ class TranslationFront(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of_front: Fingerprint | None = None
     why: str = ""
     beware: str = ""
+    advice: dict[str, Advice] = {}
     ask: tuple[TranslatedQuestion, ...] = ()
 
 
@@ -69,7 +74,7 @@ def read_translation_front(toml: str, path: str) -> TranslationFront:
         return msgspec.convert(tomllib.loads(toml), TranslationFront)
     except (ValueError, RecursionError) as error:
         problem = message("the front matter is not that of a translation: {error}", error=error)
-        remedy = "the keys of a translation are of, of_front, why, beware and [[ask]]"
+        remedy = "the keys of a translation are of, of_front, why, beware, [advice] and [[ask]]"
         raise PageError(path, 1, problem, remedy) from None
 
 
@@ -101,7 +106,15 @@ def _translated_front(front: FrontMatter, translation: TranslationFront) -> Fron
     front = msgspec.structs.replace(
         front, why=translation.why or front.why, beware=translation.beware or front.beware
     )
-    if not isinstance(front, Break) or len(front.ask) != len(translation.ask):
+    if not isinstance(front, Break):
+        return front
+    advice = {
+        variant: Advice(other.why or own.why, other.beware or own.beware)
+        for variant, own in front.advice.items()
+        for other in [translation.advice.get(variant, Advice())]
+    }
+    front = msgspec.structs.replace(front, advice=advice)
+    if len(front.ask) != len(translation.ask):
         return front
     return msgspec.structs.replace(front, ask=tuple(map(_question, front.ask, translation.ask)))
 
@@ -121,6 +134,8 @@ def _texts(front: FrontMatter) -> Iterator[str]:
     if isinstance(front, Break | TrainingBreak):
         yield from (front.why, front.beware)
     if isinstance(front, Break):
+        for _, advice in sorted(front.advice.items()):
+            yield from (advice.why, advice.beware)
         for question in front.ask:
             yield from (question.question, *question.choices, question.because)
 

@@ -319,7 +319,7 @@ class BreaksSession:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write_files(self, report: SuiteReport) -> None:
-        from harness.report.files import write
+        from harness.core.writing import write_file
         from harness.report.grading import render
 
         titles = {page.id: page.title for page in self.pages}
@@ -327,7 +327,7 @@ class BreaksSession:
         for form in FORMATS:
             if file := self.config.getoption(f"breaks_{form}"):
                 try:
-                    write(render(grade, form), Path(file))
+                    write_file(Path(file), render(grade, form))
                 except EnvironmentProblem as error:  # pytest would show a traceback
                     self.unwritten.append(str(error))
 

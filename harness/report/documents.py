@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, groupby
 from pathlib import Path
 
+from harness.core.writing import write_file
 from harness.diagnostics import DIAGNOSTICS
 from harness.learn.hunt.pool import Pool, pool_of
 from harness.matrix.committed import Committed, committed_file, read_committed
@@ -189,7 +190,7 @@ def with_text(page: str, text: str, marker: str = START) -> str:
 def main() -> None:
     """Update every document."""
     for path, make in DOCUMENTS.items():
-        path.write_text(with_text(path.read_text(encoding="utf-8"), make()), encoding="utf-8")
+        write_file(path, with_text(path.read_text(encoding="utf-8"), make()))
 
 
 if __name__ == "__main__":

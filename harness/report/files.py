@@ -1,4 +1,4 @@
-"""Files that a user asks for: whether one can be written, and writing it."""
+"""Files that a user asks for: whether one can be written."""
 
 from __future__ import annotations
 
@@ -8,31 +8,21 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.core.errors import EnvironmentProblem
-from harness.core.message import Message, message, verbatim
+from harness.core.message import message
+from harness.core.writing import unwritable
 
 
 def require_writable(file: Path) -> None:
-    """Raise EnvironmentProblem if results clearly cannot be written to a file."""
+    """Raise EnvironmentProblem if `write_file` clearly cannot write the file."""
     if file.is_dir():
-        raise _unwritable(file, message("it is a folder"))
+        raise unwritable(file, message("it is a folder"))
     if not file.parent.is_dir():
-        why = message("there is no folder {folder}", folder=file.parent)
-        raise _unwritable(file, why)
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise _unwritable(file, message("permission denied"))
-
-
-def write(text: str, file: Path) -> None:
-    """Write the text of a format. Raises EnvironmentProblem if the file cannot be written."""
-    try:
-        file.write_text(text, encoding="utf-8", newline="\n")
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise _unwritable(file, verbatim(str(error))) from None
-
-
-def _unwritable(file: Path, why: Message) -> EnvironmentProblem:
-    problem = message("the results cannot be written to {file}: {error}", file=file, error=why)
-    return EnvironmentProblem(problem, "name a file in a folder that exists and is writable")
+        raise unwritable(file, message("there is no folder {folder}", folder=file.parent))
+    special = file.exists() and not file.is_file()  # a pipe or a device is not replaced
+    needed = [file] if file.exists() else []
+    needed += [] if special else [file.resolve().parent]
+    if not all(os.access(path, os.W_OK) for path in needed):
+        raise unwritable(file, message("permission denied"))
 
 
 def html_room(name: str) -> ModuleType:

@@ -21,6 +21,7 @@ from harness.report.pictures import curves, graph_list, heat_map
 from harness.report.terminal import (
     MOST_OF_A_REASON,
     Screen,
+    left_out_by_reason,
     outcome_text,
     show_advice,
     show_problems,
@@ -62,8 +63,11 @@ def _probe_table(console: Screen, name: str, doc: str, runs: list[RunReport]) ->
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(width=11)
     table.add_column(ratio=1)
-    for losses, run in _merge(runs, say):
+    entries = _merge(runs, say)
+    for losses, run in entries:
         table.add_row(losses, _headline(run, say))
+        if len(entries) < len(runs) and any(_shown(run) != _shown(other) for other in runs):
+            table.add_row("", Text(say("under the {loss} loss:", loss=say(run.loss or ""))))
         for label, text in _rows(console, run):
             table.add_row(label, text)
     head = Text(name, "bold"), Padding(Text(say(doc)), (0, 0, 0, 2))
@@ -87,7 +91,7 @@ def _rows(console: Screen, run: RunReport) -> Iterator[tuple[str, Text]]:
         yield say("caught by"), Text(", ".join(run.caught_by), "green")
     if finite := [f"{margin:.0f}" for margin in sorted(run.margins.values()) if margin < math.inf]:
         span = "-".join(dict.fromkeys((finite[0], finite[-1])))
-        over = say("{span} orders of magnitude above the clean engine's rounding error", span=span)
+        over = say("{span} orders of magnitude above the clean engine's own deviation", span=span)
         yield "", Text(over)
     if run.outcome not in ("disguised-correct", "not-reached"):
         if run.missed_by:
@@ -144,23 +148,24 @@ def _merge(runs: list[RunReport], say: Language) -> list[tuple[str, RunReport]]:
     """Return the runs by loss; losses with the same result share one entry, with the last run."""
 
     def end(run: RunReport) -> tuple[object, ...]:
-        verdicts = run.caught_by, run.missed_by, list(run.declined)
-        return run.outcome, run.kind, run.stage, verdicts, run.agrees
+        verdicts = run.caught_by, run.no_alarm, list(run.declined)
+        return run.outcome, run.kind, run.stage, run.why, verdicts, run.agrees
 
     if len(runs) > 1 and all(end(run) == end(runs[0]) for run in runs):
         return [(say("both losses"), runs[-1])]
     return [(say(run.loss or ""), run) for run in runs]
 
 
+def _shown(run: RunReport) -> tuple[object, ...]:
+    """Return what is shown of a run below its headline, except for verdicts."""
+    return run.evidence, run.fingerprint, run.first_divergence, run.margins
+
+
 def _show_left_out(console: Screen, report: Report) -> None:
     """Print the probes that cannot be used to judge the engine, by reason."""
-    say, by_reason = console.say, dict[Message, list[str]]()
-    for probe, reason in report.left_out.items():
-        by_reason.setdefault(reason, []).append(probe)
-    for reason, probes in by_reason.items():
-        line = say("Left out: {probes}, because {reason}", probes=", ".join(probes), reason=reason)
-        console.print(Text(line))
-    if by_reason:
+    for line in left_out_by_reason(report, console.say):
+        console.print(line)
+    if report.left_out:
         console.print()
 
 
@@ -170,7 +175,7 @@ def _show_skipped(console: Screen, report: Report) -> None:
     for name, reason in report.missing.items():
         line = say("Skipped: {diagnostic}, because {reason}", diagnostic=name, reason=reason)
         console.print(Text(line))
-    ran = {name for run in report.runs for name in (*run.caught_by, *run.missed_by)}
+    ran = {name for run in report.runs for name in (*run.caught_by, *run.no_alarm)}
     ran |= {name for run in report.runs for name in (*run.wrong_reason, *run.declined)}
     ran |= report.missing.keys()
     idle = dict.fromkeys(name for run in report.runs for name in run.skipped if name not in ran)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from xml.dom.minidom import parseString
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from harness.core.errors import EnvironmentProblem
-from harness.core.message import message
 from harness.core.vocabulary import visible
+from harness.core.writing import write_file
 from harness.matrix.records import Matrix
 
 
@@ -23,13 +23,8 @@ def write_junit(matrix: Matrix, file: Path) -> None:
     xml = JUnitXml(visible(f"kill matrix of {matrix.engine.name}"))
     for suite in (_controls(matrix), _diagnostics(matrix), _breaks(matrix)):
         xml.add_testsuite(suite)
-    try:
-        xml.write(str(file), pretty=True)
-    except OSError as error:
-        raise EnvironmentProblem(
-            message("the results cannot be written to {file}: {error}", file=file, error=error),
-            "name a file in a writable folder",
-        ) from None
+    text: bytes = xml.tostring()  # type: ignore[no-untyped-call]
+    write_file(file, parseString(text).toprettyxml(encoding="utf-8"))
 
 
 def _controls(matrix: Matrix) -> TestSuite:

@@ -54,7 +54,7 @@ def _families(matrix: Matrix) -> Iterator[str]:
         yield from (
             "",
             "● catches it, ★ only this one catches it, · misses it, ? could not judge it, "
-            "blank: did not run.",
+            "blank: judged no wrong run.",
         )
 
 

@@ -125,7 +125,7 @@ def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
     console.print(
         Text(
             "letter: catches it; capital: it alone does; ·: misses it; ?: could not judge it; "
-            "blank: did not run",
+            "blank: judged no wrong run",
             "dim",
         )
     )

@@ -104,8 +104,14 @@ def graph_list(console: Screen, graph: Graph, width: int) -> Text:
         lines += _with_operands(head, operands, width)
     if last < graph.size:
         lines.append("  ...")
-    sentence = f"{mark} {_legend(graph, centre, say)}"
-    legend = textwrap.wrap(sentence, max(3, width), subsequent_indent="  ")
+    sentences = [f"{mark} {_legend(graph, centre, say)}"]
+    if any(node.inserted for node in graph.nodes):
+        sentences.append(f"+ {say('only the broken graph has this')}")
+    legend = [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(sentence, max(3, width), subsequent_indent="  ")
+    ]
     picture = Text("\n".join([*lines, *legend]), no_wrap=True)
     picture.highlight_words([mark], "bold red")
     return picture
@@ -118,7 +124,8 @@ def _heads(graph: Graph, mark: str, say: Language) -> Iterator[str]:
     shapes = max(len(str(node.shape)) for node in graph.nodes)
     for node, name in zip(graph.nodes, names, strict=True):
         is_wrong = node.number == graph.node and graph.operand is None
-        start = f"{mark if is_wrong else ' '} {node.number:>{digits}}"
+        sign = mark if is_wrong else "+" if node.inserted else " "
+        start = f"{sign} {node.number:>{digits}}"
         yield f"{start} {name:{wide}}  {node.shape!s:{shapes}}"
 
 

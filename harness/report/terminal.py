@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 WIDTH = 80
 """The largest width that is used: short lines are easier to read."""
 
+MOST_REASONS = 2
+"""With more probes left out, the reasons are shown by `--full` only."""
+
 MOST_OF_A_REASON = 60
 """The number of characters to show of the reason why a diagnostic declined."""
 
@@ -254,11 +257,16 @@ BRIEF = {
     "{difference}; the loss ends at {actual}, expected {expected}": "loss {actual}, not {expected}",
     "{actual} steps were made, expected {expected}": "{actual} steps, not {expected}",
     "{leaf} has no gradient, expected one": "{leaf} has no gradient",
+    "{correct}; {count} leaves that the probe creates were not compared": "{correct}",
     "{leaf} has a gradient, expected none": "{leaf} has a gradient",
     "{name} was changed by the run": "{name} was changed",
     "numbers were drawn from NumPy's global generator": "the global generator moved",
     "the correct engine refuses this ({refusal}); the broken one accepts it": "no longer refused",
     "refused, as by the correct engine: {refusal}": "refused, as it should be",
+    "refused, for another reason: {failure}; the correct engine fails with {refusal}": (
+        "refused for another reason"
+    ),
+    "{difference}; then refused, as by the correct engine: {refusal}": "{difference}",
     "{difference}; at this kink both are valid subgradients": "another choice at a kink",
     "{error} in {phase}: {text}": "{error} in {phase}",
     "{error} in {phase}, at `{line}`": "{error} in {phase}",
@@ -269,10 +277,13 @@ BRIEF = {
     "the backward pass": "backward",
     "the patched code ran, and output and gradients are correct": "right",
     "the patched code ran, and every step of the log is correct": "right at every step",
+    "hidden here: on this input all numbers are right": "right: hidden here",
+    "wrong inside ({where}), but cancelled by {ops}": "right: the error cancels",
+    "wrong inside ({where}), but no result is wrong": "right, but wrong inside",
     "the patched code ran, and nothing differs by more than rounding here": "right up to rounding",
-    "it ran, but on this input both formulas agree": "right: formulas agree",
-    "wrong inside, but cancelled on the way out": "right: the error cancels",
+    "it ran, but there was nothing to refuse here": "right: nothing to refuse",
     "computed another way, same result": "right, computed another way",
+    "it ran, and nothing that was compared is wrong": "right",
 }
 """What the table shows in place of these sentences of the whole report."""
 
@@ -439,7 +450,9 @@ def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
             lines += _wrapped(console, code_line, indent=2)
         if len(code) > MOST_OF_A_CHANGE:
             more = len(code) - MOST_OF_A_CHANGE
-            lines.append(Text(f"  {say('... {count} more lines, see --full', count=more)}"))
+            rest = say("... 1 more line, see --full") if more == 1 else ""
+            rest = rest or say("... {count} more lines, see --full", count=more)
+            lines.append(Text(f"  {rest}"))
     if others:
         names = ", ".join(dict.fromkeys(others))
         lines.append(Text(say("and more in {places}, see --full", places=names)))
@@ -646,10 +659,16 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
         "state": (say("wrong state"),),
     }
     if run.outcome == "silent-corruption":
-        texts += kinds.get(run.kind or "", ())
+        texts += kinds.get(run.kind or "", ()) if _compares_arrays(run.reason) else ()
     elif run.outcome == "disguised-correct":
-        texts.append(say("right"))
+        texts.append(say("refused" if run.kind else "right"))
     return Text(next((text for text in texts if len(text) <= width), texts[-1]))
+
+
+def _compares_arrays(sentence: Message) -> bool:
+    """Whether a sentence, or a part of it, is about an array that is there and differs."""
+    parts = (part for part in sentence.arguments.values() if isinstance(part, Message))
+    return "array" in sentence.arguments or any(map(_compares_arrays, parts))
 
 
 def brief(sentence: Message) -> Message:
@@ -663,13 +682,26 @@ def brief(sentence: Message) -> Message:
 
 def _notes(report: Report, rows: Sequence[_Row], say: Language) -> Iterator[Text]:
     """Yield a line each for the probes that say nothing, and for libraries that are missing."""
-    unreached = dict.fromkeys(row.probe for row in rows if row.run.outcome == "not-reached")
+    reached = {row.probe for row in rows if row.run.outcome != "not-reached"}
+    unreached = dict.fromkeys(row.probe for row in rows if row.probe not in reached)
     if unreached:
         yield Text(say("Never run the changed code: {probes}", probes=_some(unreached, say)))
-    if report.left_out:
+    if len(report.left_out) > MOST_REASONS:
         yield Text(say("Left out, see --full: {probes}", probes=_some(report.left_out, say)))
+    else:
+        yield from left_out_by_reason(report, say)
     if report.missing:
         yield Text(say("Not installed, see --full: {names}", names=_some(report.missing, say)))
+
+
+def left_out_by_reason(report: Report, say: Language) -> Iterator[Text]:
+    """Yield a line for each reason for which probes cannot be used to judge the engine."""
+    by_reason = dict[Message, list[str]]()
+    for probe, reason in report.left_out.items():
+        by_reason.setdefault(reason, []).append(probe)
+    for reason, probes in by_reason.items():
+        names = ", ".join(probes)
+        yield Text(say("Left out: {probes}, because {reason}", probes=names, reason=reason))
 
 
 def _some(names: Iterable[str], say: Language, most: int = 4) -> str:
@@ -689,11 +721,10 @@ ADVICE = ("caught", "missed", "write", "you", "more", "next")
 
 def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table | None:
     """Return the lines with this label; None if there is nothing to say."""
-    foreign = isinstance(report, Report) and report.engine.foreign
     texts = {
-        "why": (say("Why"), "" if foreign else say(report.why)),
-        "beware": (say("Beware"), "" if foreign else say(report.beware)),
-        "write": (say("Write"), "" if foreign else _assertion(report, say)),
+        "why": (say("Why"), say(report.why) or unexplained(report, say)),
+        "beware": (say("Beware"), say(report.beware)),
+        "write": (say("Write"), _assertion(report, say)),
     }
     if isinstance(report, Report) and label in ("caught", "missed"):
         caught, missed = _verdicts(report, say)
@@ -702,10 +733,27 @@ def _advice(report: Report | TrainingReport, say: Language, label: str) -> Table
     return _labelled(title, text, say) if text else None
 
 
+def unexplained(report: Report | TrainingReport, say: Language) -> str:
+    """Return how the runs end if not as the page explains."""
+    if not isinstance(report, Report) or not report.unexplained:
+        return ""
+    differing, stated = report.unexplained
+    counts = Counter(run.outcome for run in report.runs)
+    ends = ", ".join(
+        table_word(outcome, str(counts[outcome]), say) for outcome in OUTCOMES if counts[outcome]
+    )
+    return say(
+        "Here {differing} of {stated} runs do not end as the page explains; in all: {outcomes}.",
+        differing=differing,
+        stated=stated,
+        outcomes=ends,
+    )
+
+
 def _assertion(report: Report | TrainingReport, say: Language) -> str:
     """Return the check to write, and the silent probes that satisfy it."""
     blind = report.blind_to if isinstance(report, Report) else ()
-    if not blind:
+    if not (blind and report.invariant):
         return report.invariant
     probes = _some(blind, say)
     return f"{report.invariant}  {say('(blind to: {probes})', probes=probes)}"
@@ -746,8 +794,14 @@ def _verdicts(report: Report, say: Language) -> tuple[str, str]:
     count = len({run.probe for run in silent})
     counts = {name: _caught_and_judged(name, silent) for name in _judges(silent)}
     if not silent:
-        crashed = any(run.outcome == "crash" for run in report.runs)
-        return (say("the error itself") if crashed else ""), ""
+        crashed = [run for run in report.runs if run.outcome == "crash"]
+        noticed = [run for run in crashed if run.caught_by]
+        if crashed and not noticed:  # a refusal is expected here, and no check knows which
+            return say("by nothing"), ""
+        if len(noticed) == len(crashed):
+            return say("the error itself") if crashed else "", ""
+        tally = {"count": len(noticed), "total": len(crashed)}
+        return say("the error itself: {count} of {total} crashes", **tally), ""
     caught = {name: (seen, judged) for name, (seen, judged) in counts.items() if seen}
     missed = {name: (n, n) for name, (seen, n) in counts.items() if not seen and name != "crash"}
     first = {name: pair for name, pair in missed.items() if name == "loss-falls"}

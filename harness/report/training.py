@@ -139,12 +139,22 @@ def _one_run(report: TrainingReport, say: Language) -> str:
 
 
 def _alarms(alarms: AlarmReport, say: Language) -> str:
-    return say(
+    observed = say(
         "The check under Write fails on {broken} of the broken logs, and on {correct} of the "
         "correct ones.",
         broken=f"{alarms.true:.0%}",
         correct=f"{alarms.false:.0%}",
     )
+    if alarms.problem:
+        return say("The check under Write stops early, {problem}", problem=alarms.problem)
+    if alarms.agrees or alarms.stated_true is None or alarms.stated_false is None:
+        return observed
+    stated = say(
+        "The page says {broken} and {correct}.",
+        broken=f"{alarms.stated_true:.0%}",
+        correct=f"{alarms.stated_false:.0%}",
+    )
+    return f"{observed} {stated}"
 
 
 def _show_lesson(console: Screen, page: Page) -> None:

@@ -336,6 +336,7 @@ def _run(session: _Session, probe: Probe, loss: Loss | None) -> Run:
 def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     """Return the results of all measurements that apply to the probe, by name."""
     measurements = [one for one in job.measure if trial.probe.kind in one.kinds]
+    run = trial.measurable(run) if measurements else run
     results: dict[str, Measured] = {}
     for function in dict.fromkeys(item.function for item in measurements):  # several may share it
         try:

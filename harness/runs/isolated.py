@@ -243,7 +243,8 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
         probe, answer = job.probes[index], _request(worker, job.limits)
         may_be_empty = traced or job.covered or (bool(job.sites) and not job.complete)
         if not (
-            isinstance(answer, Run) and is_possible(answer, probe, loss, may_be_empty=may_be_empty)
+            isinstance(answer, Run)
+            and is_possible(answer, probe, loss, job.measure, may_be_empty=may_be_empty)
         ):
             failure = failure_of_child(worker, answer, job.limits, "the run")
             if not runs or failure.type in MOST_LATE:

@@ -6,13 +6,23 @@ evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
 import numpy as np
 
-from harness.core.run import MODULE_LOG, TRAINING_FLAGS, Array, Failure, Measurement, Run
+from harness.core.run import (
+    CREATED,
+    GRAD,
+    MODULE_LOG,
+    REAL,
+    TRAINING_FLAGS,
+    Array,
+    Failure,
+    Measurement,
+    Run,
+)
 from harness.core.site import HOOKS, MARKER, Hooks, Site
 from harness.core.vocabulary import Loss
 from harness.engines.engine import Dialect
@@ -169,28 +179,58 @@ def decode_record(data: bytes, kind: type[Record]) -> Record | None:
         return None
 
 
-def is_possible(run: Run, probe: Probe, loss: Loss | None, *, may_be_empty: bool) -> bool:
+def is_possible(
+    run: Run,
+    probe: Probe,
+    loss: Loss | None,
+    measure: Iterable[Measurement] = (),
+    *,
+    may_be_empty: bool,
+) -> bool:
     """Whether this could be a run of the probe with this loss: a child may send anything.
 
     The leaves must be those of the probe, and everything else must fit them, so that the run can be
-    judged. Nothing may be missing unless the run failed, or `may_be_empty`.
+    judged. Nothing may be missing unless the run failed, or `may_be_empty`. What was measured has
+    the form that each measurement of `measure` declares.
     """
     if (run.probe, run.loss) != (probe.name, loss):
         return False
-    failed, empty = bool(run.failure), not (run.leaves or run.output or run.log or run.reached)
+    recorded = (run.leaves, run.output, run.cotangent, run.gradients, run.log, run.mutated)
+    failed, empty = bool(run.failure), not (any(recorded) or run.reached or run.measured)
     if empty and (failed or may_be_empty):
         return True
     leaves = {leaf.name: _type_of(leaf) for leaf in probe.leaves}
+    created = run.leaves.keys() - leaves.keys()
     shapes = {array.shape for array in (run.output, run.cotangent) if array}
-    complete = run.output and run.cotangent and len(run.gradients) == len(leaves)
+    complete = run.output and run.cotangent and run.gradients.keys() == run.leaves.keys()
     return (
-        {name: (array.dtype, array.shape) for name, array in run.leaves.items()} == leaves
-        and run.gradients.keys() <= leaves.keys()
-        and run.mutated.keys() <= {*leaves, "cotangent"}
+        {n: (a.dtype, a.shape) for n, a in run.leaves.items() if n not in created} == leaves
+        and all(map(CREATED.fullmatch, created))
+        and all(map(_are_created, run.created))
+        and all(map(_are_created, run.large))
+        and max(len(run.created), len(run.large)) <= len(run.log) + 1
+        and run.gradients.keys() <= run.leaves.keys()
+        and run.mutated.keys() <= {*run.leaves, "cotangent"}
         and (run.cotangent is None or len(shapes) == 1)
         and (failed or probe.kind != "gradient" or bool(complete))
         and (failed or probe.kind != "module" or _is_module_log(run.log))
+        and all(array.dtype[1] in REAL for snapshot in run.log for array in snapshot.values())
+        and _has_measured(run, probe, () if failed else measure)
     )
+
+
+def _has_measured(run: Run, probe: Probe, measure: Iterable[Measurement]) -> bool:
+    """Whether each measurement that applies to the probe has a result of its form."""
+    forms = {item.name: item.form for item in measure if probe.kind in item.kinds}
+    return run.measured.keys() == forms.keys() and all(
+        forms[name].fits(result, run.leaves) for name, result in run.measured.items()
+    )
+
+
+def _are_created(leaves: Mapping[str, object]) -> bool:
+    """Whether the names are those of created leaves, and of gradients of leaves among them."""
+    names = {name.removesuffix(GRAD) for name in leaves}
+    return names <= leaves.keys() and all(map(CREATED.fullmatch, names))
 
 
 def _is_module_log(log: list[dict[str, Array]]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations, product
 from types import CodeType
 from typing import Any
@@ -17,11 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.random import mtrand
 
-from harness.core.rounding import resolution
+from harness.core.rounding import agree, resolution, rounding
 from harness.core.run import (
+    GRAD,
     MODULE_LOG,
+    REAL,
     TRAINING_FLAGS,
     Array,
+    Digest,
     NumericArray,
     Run,
     TraceStep,
@@ -29,10 +32,15 @@ from harness.core.run import (
     pack,
 )
 from harness.core.vocabulary import Loss
+from harness.engines.creations import Creations
 from harness.engines.library import Library
 from harness.engines.origin import origin_of
 from harness.pages.probe import Probe
+from harness.runs.digests import digest_of
 from harness.runs.inputs import cotangent_for, draw
+
+LARGE = 1000
+"""The number of elements from which a created leaf is compared by its digest alone."""
 
 
 class ReplyCache:
@@ -70,16 +78,69 @@ class Trial:
         return {name: self.library.leaf(np.asarray(data)) for name, data in values.items()}
 
     def call(self, leaves: Mapping[str, Any], **options: Any) -> Any:
-        """Return what the probe returns for these leaves."""
+        """Return what the probe returns for these leaves; it creates others itself."""
+        leaves = {leaf.name: leaves[leaf.name] for leaf in self.probe.leaves}
         seed = self.probe.seed
         arguments: tuple[Any, ...] = (self.library.module,) if self.probe.takes_lib else ()
         arguments += () if seed is None else (np.random.default_rng(seed),)
         return self.library.call(self.function, arguments, leaves, **options)
 
     def forward(self, values: Mapping[str, NumericArray]) -> tuple[dict[str, Any], Any]:
-        """Return new leaves, and the probe's output for them."""
-        leaves = self.leaves(values)
-        return leaves, self.call(leaves)
+        """Return new leaves, and the probe's output for them.
+
+        The values of leaves that the probe creates are those that they have when it ends. Raises
+        NotHeld if one of these leaves is not created, or has another value then.
+        """
+        own = {leaf.name for leaf in self.probe.leaves}
+        declared = {name: data for name, data in values.items() if name in own}
+        held = {name: data for name, data in values.items() if name not in own}
+        leaves = self.leaves(declared)
+        if not held:
+            return leaves, self.call(leaves)
+        creations = self.creations(self.constants | held)
+        with self.library.creating(creations):
+            output = self.call(leaves)
+        for name, data in held.items():
+            leaf = creations.leaves.get(name)
+            if leaf is None or not np.array_equal(self.library.value(leaf), data, equal_nan=True):
+                raise NotHeld(name)
+            leaves[name] = leaf
+        return leaves, output
+
+    @cached_property
+    def constants(self) -> dict[str, NumericArray]:
+        """The values of the tensors that the probe creates, and that require no gradient.
+
+        They are held too: what a program stores in one leaf may be computed from another's data.
+        """
+        creations, library = self.creations(), self.library
+        with library.creating(creations):
+            self.call(self.leaves(draw(self.probe)))
+        return {
+            name: np.array(library.value(leaf))
+            for name, leaf in creations.leaves.items()
+            if not library.requires_gradient(leaf)
+        }
+
+    def creations(self, values: Mapping[str, NumericArray] | None = None) -> Creations:
+        """Return what records the leaves that the probe creates, and gives some these values."""
+        return Creations(self.probe.path, values)
+
+    def measurable(self, run: Run) -> Run:
+        """Return the run without created leaves, if the probe cannot be run with given values.
+
+        It cannot if it changes these leaves after using them, or if the engine does not allow it.
+        """
+        own = {leaf.name for leaf in self.probe.leaves}
+        if run.leaves.keys() <= own or run.output is None:
+            return run
+        try:
+            again = self.output(run.values())
+        except Exception:
+            return run.only(own)
+        output = run.output.numpy()
+        eps = resolution(output, again)
+        return run if agree(again, output, rounding(again.size, eps)) else run.only(own)
 
     def stored(self, values: Mapping[str, NumericArray]) -> dict[str, NumericArray]:
         """Return the data of new leaves that were made from `values`."""
@@ -121,9 +182,27 @@ class Trial:
     def steps(
         self, values: Mapping[str, NumericArray], **options: Any
     ) -> Iterator[dict[str, Array]]:
-        """Yield the snapshots of a probe of steps."""
-        for snapshot in self.call(self.leaves(values), **options):
-            yield {name: pack(self.library.value(tensor)) for name, tensor in snapshot.items()}
+        """Return the snapshots of a probe of steps, one by one."""
+        snapshots = self.call(self.leaves(values), **options)
+        return (
+            {name: _pack_entry(name, self.library.value(t)) for name, t in part.items()}
+            for part in snapshots
+        )
+
+
+class NotHeld(Exception):
+    """A leaf that the probe creates does not have the value that it was to have."""
+
+
+_WORDS = "loss", "output"
+
+
+def _pack_entry(name: str, value: NumericArray) -> Array:
+    """Return an entry of a log. Raises TypeError if it is complex: no diagnostic can order it."""
+    array = pack(value)
+    if array.dtype[1] not in REAL:
+        raise TypeError(f"the {name} is complex" if name in _WORDS else f"`{name}` is complex")
+    return array
 
 
 def _key(arrays: Mapping[str, NumericArray]) -> _Key:
@@ -174,10 +253,13 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
         cotangent=record.cotangent,
         gradients=record.gradients,
         log=record.log,
+        created=record.created,
+        large=record.large,
+        not_compared=record.not_compared,
         mutated=record.mutated,
         shared=record.shared,
         generator_moved=_global_generator() != generator,
-        trace=[_pack_step(step) for step in record.trace],
+        trace=[pack_step(step) for step in record.trace],
         failure=failure,
         seconds=time.perf_counter() - start,
     )
@@ -194,9 +276,18 @@ class _Record:
         self.cotangent: Array | None = None
         self.gradients: dict[str, Array | None] = {}
         self.log: list[dict[str, Array]] = []
+        self.created: list[dict[str, Array]] = []
+        self.large: list[dict[str, Digest]] = []
+        self.not_compared = 0
         self.mutated: dict[str, Array] = {}
         self.shared: list[tuple[str, str]] = []
         self.trace: list[Any] = []
+
+    def look_at(self, library: Library, creations: Creations) -> None:
+        """Record the created leaves as they are now."""
+        small, large = _snapshot(library, creations.leaves)
+        self.created.append(small)
+        self.large.append(large)
 
 
 # ----- An observer for each kind of probe -----
@@ -208,7 +299,11 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
     leaves = trial.leaves(values)
     before = {name: pack(library.value(leaf)) for name, leaf in leaves.items()}
     record.phase = "the forward pass"
-    output = trial.call(leaves)
+    creations = trial.creations()
+    with library.creating(creations):
+        output = trial.call(leaves)
+    record.not_compared = len(creations.unreadable)
+    made = {name: pack(library.value(leaf)) for name, leaf in creations.leaves.items()}
     value = library.value(output)
     record.output = pack(value)
     cotangent = cotangent_for(trial.probe.name, loss or "weighted", value.shape)
@@ -216,6 +311,14 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
     record.cotangent = pack(cotangent)
     record.phase = "the backward pass"
     library.backward(output, cotangent)
+    created = _created(library, creations)
+    large = {name: leaf for name, leaf in created.items() if _is_large(library.value(leaf))}
+    for name in created.keys() - large.keys():
+        before[name] = made[name]
+    leaves |= {name: leaf for name, leaf in created.items() if name not in large}
+    record.leaves |= {name: made[name] for name in leaves if name not in values}
+    if large:
+        record.large.append(_snapshot(library, large)[1])
     gradients = {name: library.gradient(leaf) for name, leaf in leaves.items()}
     for name, gradient in gradients.items():
         record.gradients[name] = None if gradient is None else pack(gradient)
@@ -228,9 +331,15 @@ def _observe_steps(trial: Trial, _: Loss | None, record: _Record) -> None:
     values = draw(trial.probe)
     record.leaves = {name: pack(data) for name, data in values.items()}
     record.phase, record.step = "step", 0
-    for snapshot in trial.steps(values):
-        record.log.append(snapshot)
-        record.step = len(record.log)
+    creations, library = trial.creations(), trial.library
+    steps = trial.steps(values)
+    with library.creating(creations):
+        for snapshot in steps:
+            record.log.append(snapshot)
+            record.look_at(library, creations)
+            record.step = len(record.log)
+    record.look_at(library, creations)
+    record.not_compared = len(creations.unreadable)
 
 
 def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
@@ -244,9 +353,9 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
     for key, mode, data in zip(MODULE_LOG, modes, inputs, strict=True):
         record.phase = key
         getattr(layer, mode)()
-        snapshot = {key: pack(library.value(layer(library.leaf(data))))}
+        snapshot = {key: _pack_entry("output", library.value(layer(library.leaf(data))))}
         for part, state in layer.state_dict().items():
-            snapshot[f"state.{part}"] = pack(library.value(state))
+            snapshot[f"state.{part}"] = _pack_entry(part, library.value(state))
         flags = [bool(getattr(part, "training", False)) for part in layer.modules()]
         record.log.append({**snapshot, TRAINING_FLAGS: pack(flags)})
 
@@ -255,6 +364,43 @@ def _observe_test(trial: Trial, _: Loss | None, record: _Record) -> None:
     """Call a test; only its failure can be observed."""
     record.phase = "the test"
     trial.call({})
+
+
+# ----- Created leaves -----
+
+
+def _created(library: Library, creations: Creations) -> dict[str, Any]:
+    """Return the created leaves that require a gradient, or have one although they do not."""
+    return {
+        name: leaf
+        for name, leaf in creations.leaves.items()
+        if library.requires_gradient(leaf) or library.gradient(leaf) is not None
+    }
+
+
+def _is_large(array: NumericArray) -> bool:
+    return array.size >= LARGE
+
+
+def _snapshot(
+    library: Library, created: Mapping[str, Any]
+) -> tuple[dict[str, Array], dict[str, Digest]]:
+    """Return those of the created leaves that have a gradient, and the gradients; large ones apart.
+
+    A probe may have many steps and large layers, so only digests of these are sent.
+    """
+    small: dict[str, Array] = {}
+    large: dict[str, Digest] = {}
+    for name, leaf in created.items():
+        gradient = library.gradient(leaf)
+        if gradient is None:
+            continue
+        value = library.value(leaf)
+        if _is_large(value) or _is_large(gradient):
+            large |= {name: digest_of(value), f"{name}{GRAD}": digest_of(gradient)}
+        else:
+            small |= {name: pack(value), f"{name}{GRAD}": pack(gradient)}
+    return small, large
 
 
 # ----- Side effects -----
@@ -283,7 +429,8 @@ def _global_generator() -> object:
     return state.get("state", state.get("pos"))  # PCG64 has `state`, MT19937 `pos`
 
 
-def _pack_step(step: Any) -> TraceStep:
+def pack_step(step: Any) -> TraceStep:
+    """Return a step of a walk, as an engine records it, ready to be sent."""
     return TraceStep(
         step.index,
         step.op,

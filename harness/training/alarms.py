@@ -40,7 +40,7 @@ def count_alarms(
         if run.failure and not _is_alarm(run)
     ]
     return AlarmReport(
-        assertion=page.advice["invariant"],
+        assertion=page.assertion,
         false=_share(results[0]),
         true=_share(results[1]),
         stated_false=stated.false if stated else None,

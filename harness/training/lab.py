@@ -13,6 +13,7 @@ from harness.core.run import Run
 from harness.core.vocabulary import Outcome
 from harness.experiment.description import compare_losses
 from harness.pages.catalogue import nearest
+from harness.pages.front_matter import Advice
 from harness.runs.cache import Cache
 from harness.training.alarms import count_alarms
 from harness.training.experiment import Crash, TrainingExperiment
@@ -46,6 +47,10 @@ def run_training(
     needed = [m.runs_needed for m in metrics if m.in_log and m.runs_needed]
     unmeasured = experiment.expectation.moves.keys() - {metric.metric for metric in metrics}
     agreements = [metric.agrees for metric in metrics] + [crash.agrees]
+    alarms = count_alarms(experiment.page, experiment.clean, clean, broken, cache)
+    agreements += [alarms.agrees] if alarms and len(seeds) >= SEEDS else []
+    agrees = False not in agreements and not unmeasured
+    advice = experiment.page.advice_on(None)[1] if agrees else Advice()
     return TrainingReport(
         schema=1,
         break_=experiment.page.id,
@@ -56,7 +61,7 @@ def run_training(
         sites=experiment.sites,
         diff=experiment.diff,
         headline=_headline(crash, metrics),
-        agrees=False not in agreements and not unmeasured,
+        agrees=agrees,
         seconds=round(time.perf_counter() - start, 3),
         crash=crash,
         metrics=metrics,
@@ -64,8 +69,10 @@ def run_training(
         one_run_accuses=accuses,
         runs_needed=min(needed, default=None),
         losses=compare_losses(broken[0], clean[0]),
-        alarms=count_alarms(experiment.page, experiment.clean, clean, broken, cache),
-        **experiment.page.advice,
+        alarms=alarms,
+        why=advice.why,
+        beware=advice.beware,
+        invariant=experiment.page.assertion,
     )
 
 

@@ -58,6 +58,10 @@ class CrashReport(msgspec.Struct, frozen=True):
     evidence: str
 
 
+ALARM_TOLERANCE = 0.1
+"""How much the shares of alarms may differ from those that a page states."""
+
+
 class AlarmReport(msgspec.Struct, frozen=True):
     """How often the invariant of a page fails on the log of one run."""
 
@@ -70,6 +74,21 @@ class AlarmReport(msgspec.Struct, frozen=True):
     stated_true: float | None
     problem: str | None = None
     """The first failure other than a failed assertion."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the page states these shares, and the invariant tells broken runs apart."""
+        stated = self.stated_false, self.stated_true
+        return (
+            self.problem is None
+            and self.false < self.true
+            and not any(map(self.differs, stated, (self.false, self.true)))
+        )
+
+    @staticmethod
+    def differs(stated: float | None, observed: float) -> bool:
+        """Whether a page does not state a share, or states another one."""
+        return stated is None or abs(observed - stated) > ALARM_TOLERANCE
 
 
 class TrainingReport(msgspec.Struct, frozen=True):

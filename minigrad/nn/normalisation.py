@@ -6,11 +6,24 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from minigrad.nn.module import Module
+from minigrad.precision import HALF, widened
 from minigrad.tensor import Tensor
 from minigrad.types import Array
 
 
-class LayerNorm(Module):
+class _Normalisation(Module):
+    """A layer whose intermediate results would overflow in float16, where 256 has no square."""
+
+    weight: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Compute in float32 if the input is float16, and round the output."""
+        half = x.dtype == HALF
+        output: Tensor = self.forward(x.to(np.float32) if half else x)
+        return output.to(np.result_type(HALF, self.weight.dtype)) if half else output
+
+
+class LayerNorm(_Normalisation):
     """Mean 0 and variance 1 along the last axis, then a learned scale and shift: (..., features).
 
     Source: Ba et al., Layer Normalization, 2016; `eps` inside the root, as in PyTorch.
@@ -29,7 +42,7 @@ class LayerNorm(Module):
         return centred / (variance + self.eps).sqrt() * self.weight + self.bias
 
 
-class RMSNorm(Module):
+class RMSNorm(_Normalisation):
     """Root mean square 1 along the last axis, then a learned scale: (..., features).
 
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
@@ -46,7 +59,7 @@ class RMSNorm(Module):
         return x / (mean_square + self.eps).sqrt() * self.weight
 
 
-class BatchNorm1d(Module):
+class BatchNorm1d(_Normalisation):
     """Mean 0 and variance 1 of each feature over the batch, then a learned scale and shift.
 
     (batch, features), at least two rows in training. There, the running statistics move by
@@ -77,7 +90,7 @@ class BatchNorm1d(Module):
         if self.training:
             mean, variance = self._batch_statistics(x)
         else:
-            mean, variance = Tensor(self.running_mean), Tensor(self.running_var)
+            mean, variance = Tensor(widened(self.running_mean)), Tensor(widened(self.running_var))
         return (x - mean) / (variance + self.eps).sqrt() * self.weight + self.bias
 
     def _batch_statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -88,8 +101,10 @@ class BatchNorm1d(Module):
         mean = x.mean(0)
         variance = ((x - mean) ** 2).mean(0)
         unbiased = variance.data * (count / (count - 1))  # Bessel's correction
-        self.running_mean = (1 - self.momentum) * self.running_mean + self.momentum * mean.data
-        self.running_var = (1 - self.momentum) * self.running_var + self.momentum * unbiased
+        moved_mean = (1 - self.momentum) * self.running_mean + self.momentum * mean.data
+        moved_var = (1 - self.momentum) * self.running_var + self.momentum * unbiased
+        self.running_mean = moved_mean.astype(self.running_mean.dtype, copy=False)
+        self.running_var = moved_var.astype(self.running_var.dtype, copy=False)
         return mean, variance
 
 

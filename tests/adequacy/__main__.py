@@ -10,9 +10,11 @@ from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import Probe
 from tests.adequacy.cases import all_cases
 from tests.adequacy.forks import map_in_forks
+from tests.adequacy.modules import find_layers, layer_mutants
 from tests.adequacy.mutants import Rule, find_rules, mutants, set_aside
 from tests.adequacy.trial import ROOT, Bench, Result
 from tests.adequacy.truth import Case
+from tests.strength.mutants import Mutant
 
 DOCUMENT = ROOT / "docs" / "adequacy.md"
 START, END = "<!-- made by python -m tests.adequacy --update -->\n", "<!-- end -->\n"
@@ -28,13 +30,13 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="fail if docs/adequacy.md differs")
     parser.add_argument("--update", action="store_true", help="write docs/adequacy.md")
     options = parser.parse_args()
-    rules = find_rules(ROOT)
+    rules = [*find_rules(ROOT), *find_layers(ROOT)]
     if unknown := set(options.rules) - {rule.name for rule in rules}:
         parser.error(f"no rule {', '.join(sorted(unknown))}")
     if options.update and (options.rules or options.aside):
         parser.error("--update writes the whole table: choose no rules")
     if options.aside:
-        rules = set_aside(rules)
+        rules = set_aside(find_rules(ROOT))
     if options.rules:
         rules = [rule for rule in rules if rule.name in options.rules]
     results = measure(rules, options.jobs, every=options.probes)
@@ -65,8 +67,14 @@ def measure(
     """
     shared = list(open_catalogue().shared_probes.values())
     bench = Bench(shared if probes is None else probes, all_cases() if cases is None else cases)
-    tasks = [(rule, mutant) for rule in rules for mutant in mutants(ROOT, rule)]
+    tasks = [(rule, mutant) for rule in rules for mutant in mutants_of(rule)]
     return map_in_forks(lambda task: bench.examine(*task, every=every), tasks, jobs)
+
+
+def mutants_of(rule: Rule) -> list[Mutant]:
+    """Return the mutants of an op's rule or of a layer's method."""
+    is_method = "." in rule.function
+    return layer_mutants(ROOT, rule) if is_method else mutants(ROOT, rule)
 
 
 # ----- What is printed -----
@@ -82,7 +90,12 @@ def table(results: Sequence[Result]) -> str:
         rows.append(_row(f"`{name}`{', set aside' if name in aside else ''}", own))
     parts = {
         "**set aside**": [result for result in results if result.rule.name in aside],
-        "**the others**": [result for result in results if result.rule.name not in aside],
+        "**the others**": [
+            result
+            for result in results
+            if result.rule.name not in aside and "." not in result.rule.function
+        ],
+        "**the layers' own code**": [result for result in results if "." in result.rule.function],
         "**all**": results,
     }
     return "".join(rows) + "".join(_row(name, own) for name, own in parts.items() if own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from operator import add, itemgetter, matmul, methodcaller, mul, neg, sub, truediv
@@ -30,7 +30,7 @@ def all_cases() -> list[Case]:
         _along_an_axis,
         _scores,
     )
-    groups += (_movement, _joining, _indexing, _layers, _losses, _images)
+    groups += (_movement, _joining, _indexing, _layers, _losses, _images, _modules)
     return [case for group in groups for case in group()]
 
 
@@ -152,6 +152,7 @@ def _unary() -> Iterator[Case]:
         yield _case(f"{name} far out", program, [-5.0, -1.5, 0.25, 4.0, 30.0])
     for exponent in (0, 1, 2, 3):
         yield _case(f"pow {exponent} at 0", methodcaller("pow", exponent), [0.0, 1.0, -2.0])
+    yield _case("to longdouble", methodcaller("to", np.longdouble), (2, 3))  # no digit is lost
 
 
 def _kinks() -> Iterator[Case]:
@@ -440,6 +441,67 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
 
 def _dropout(p: float, x: Any) -> Any:
     return lib.nn.Dropout(p, rng=np.random.default_rng(0))(x)
+
+
+def _modules() -> Iterator[Case]:
+    """Layers with their parameters as leaves, beside the input."""
+    nn, x = lib.nn, (4, 3)
+    yield _module("Linear", lambda rng: nn.Linear(3, 2, rng=rng), x)
+    yield _module("Linear without bias", lambda rng: nn.Linear(3, 2, bias=False, rng=rng), x)
+    yield _module(
+        "LowRankAdapter",
+        lambda rng: nn.LowRankAdapter(nn.Linear(3, 2, rng=rng), 2, 4.0, rng=rng),
+        x,
+    )
+    yield _module("Conv2d", lambda rng: nn.Conv2d(2, 3, 2, rng=rng), (2, 2, 3, 4))
+    yield _module("LayerNorm", lambda _: nn.LayerNorm(3), x)
+    yield _module("RMSNorm", lambda _: nn.RMSNorm(3), x)
+    yield _module("BatchNorm1d", lambda _: nn.BatchNorm1d(3), x)
+    yield _module("BatchNorm1d in evaluation", lambda _: nn.BatchNorm1d(3).eval(), x)
+    for causal in (False, True):
+        yield _module(
+            f"MultiHeadAttention, causal {causal}",
+            lambda rng, causal=causal: nn.MultiHeadAttention(4, 2, causal, rng=rng),
+            (2, 3, 4),
+        )
+    yield _module("LSTMCell", lambda rng: nn.LSTMCell(3, 2, rng=rng), x, use=_two_steps)
+    for padding in (None, 2):  # not the padding itself, whose gradient is dropped on purpose
+        yield _module(
+            f"Embedding, padding {padding}",
+            lambda rng, padding=padding: nn.Embedding(4, 3, padding, rng=rng),
+            use=_look_up,
+        )
+
+
+def _two_steps(layer: Any, x: Any) -> Any:
+    h, c = layer(x, layer(x))
+    return h * c
+
+
+def _look_up(layer: Any) -> Any:
+    return layer(np.array([[0, 1], [3, 3]]))
+
+
+def _module(
+    name: str,
+    make: Callable[..., Any],
+    *inputs: Shape,
+    use: Program = lambda layer, x: layer(x),
+) -> Case:
+    def program(*leaves: Any) -> Any:
+        layer = make(np.random.default_rng(0))
+        slots = [
+            (part, attribute)
+            for part in layer.modules()
+            for attribute, value in vars(part).items()
+            if isinstance(value, lib.Tensor) and value.requires_grad
+        ]
+        for (part, attribute), leaf in zip(slots, leaves[len(inputs) :], strict=True):
+            setattr(part, attribute, leaf)
+        return use(layer, *leaves[: len(inputs)])
+
+    shapes = [parameter.shape for parameter in make(np.random.default_rng(0)).parameters()]
+    return _case(f"layer {name}", program, *inputs, *shapes)
 
 
 def _losses() -> Iterator[Case]:

@@ -28,8 +28,8 @@ class Rule:
 
     @property
     def place(self) -> str:
-        """The function, as `path:name`."""
-        return f"{self.path}:{self.function}"
+        """The function, or the class of a method, as `path:name`."""
+        return f"{self.path}:{self.function.partition('.')[0]}"
 
     @property
     def name(self) -> str:

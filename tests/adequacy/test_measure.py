@@ -7,9 +7,18 @@ import pytest
 
 from harness.pages.probe import Probe
 from harness.runs import oracles
-from tests.adequacy.__main__ import DOCUMENT, differences, measure, survivors, table, unneeded
+from tests.adequacy.__main__ import (
+    DOCUMENT,
+    differences,
+    measure,
+    mutants_of,
+    survivors,
+    table,
+    unneeded,
+)
 from tests.adequacy.cases import all_cases
 from tests.adequacy.forks import map_in_forks
+from tests.adequacy.modules import find_layers, layer_mutants
 from tests.adequacy.mutants import Rule, find_rules, mutants, set_aside
 from tests.adequacy.trial import ROOT, Bench, Result
 from tests.harness.bundled import CATALOGUE
@@ -27,11 +36,34 @@ def some_probes(*names: str) -> list[Probe]:
 
 def test_every_rule_has_a_row_with_the_number_of_its_mutants() -> None:
     rows = DOCUMENT.read_text(encoding="utf-8").splitlines()
-    for name, rule in RULES.items():
-        (row,) = [row for row in rows if row.startswith(f"| `{name}`")]
-        assert int(row.split("|")[2]) == len(mutants(ROOT, rule)), (
-            "python -m tests.adequacy --update"
-        )
+    for rule in (*RULES.values(), *find_layers(ROOT)):
+        (row,) = [row for row in rows if row.startswith(f"| `{rule.name}`")]
+        assert int(row.split("|")[2]) == len(mutants_of(rule)), "python -m tests.adequacy --update"
+
+
+@pytest.mark.parametrize(
+    ("layer", "probe"),
+    [
+        ("layers.Linear.forward", "linear-two-outputs"),
+        ("layers.LSTMCell.forward", "lstm-three-steps"),
+    ],
+)
+def test_mutants_of_a_layer_are_seen_only_in_the_gradients_of_its_own_leaves(
+    monkeypatch: pytest.MonkeyPatch, layer: str, probe: str
+) -> None:
+    monkeypatch.setattr(oracles, "find_spec", lambda _: None)
+    (rule,) = [rule for rule in find_layers(ROOT) if rule.name == layer]
+    source = (ROOT / rule.path).read_bytes()
+    own = [
+        item
+        for item in layer_mutants(ROOT, rule)
+        if b"self.bias" in source[item.start : item.end] and item.operator == "detached"
+    ]
+    bench = Bench(some_probes(probe), [])
+    assert own
+    for result in map_in_forks(lambda mutant: bench.examine(rule, mutant), own, 1):
+        assert result.probes == (probe,)
+        assert result.alarm.startswith(f"{probe}: ")
 
 
 def test_what_the_table_says_of_a_few_rules_is_what_is_found(

@@ -140,11 +140,13 @@ def swap(rule: Rule, mutant: Mutant) -> None:
     module = importlib.import_module(rule.path.removesuffix(".py").replace("/", "."))
     source = mutant.apply((ROOT / rule.path).read_bytes())
     code = compile(source, str(ROOT / rule.path), "exec")
-    getattr(module, rule.function).__code__ = next(
-        part
-        for part in code.co_consts
-        if isinstance(part, CodeType) and part.co_name == rule.function
-    )
+    owner: Any = module
+    for name in rule.function.split("."):
+        owner = getattr(owner, name)
+        code = next(
+            part for part in code.co_consts if isinstance(part, CodeType) and part.co_name == name
+        )
+    owner.__code__ = code
 
 
 @contextlib.contextmanager

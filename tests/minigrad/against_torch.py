@@ -28,6 +28,11 @@ def functional(tensor: Any) -> Any:
     return torch.nn.functional if of(tensor) is torch else of(tensor)
 
 
+def single(tensor: Any) -> Any:
+    """The library's name for float32."""
+    return torch.float32 if of(tensor) is torch else np.float32
+
+
 def draw(*inputs: Input, seed: int = 7) -> list[np.ndarray[Any, Any]]:
     """Float64 arrays: away from 0, where some derivatives do not exist."""
     rng = np.random.default_rng(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.minigrad.against_torch import Case, functional, of
+from tests.minigrad.against_torch import Case, functional, of, single
 
 TIES = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [-1.0, 0.5, 0.2]])
 KINKS = np.array([-2.0, -0.0, 0.0, 3.0])
@@ -100,6 +100,7 @@ COMPUTING: dict[str, Case] = {
     "clamp, at the bounds": (lambda a: a.clamp(-2, 3), KINKS),
     "clamp, not finite": (lambda a: a.clamp(-1, 1), NOT_FINITE),
     "clamp, infinite cotangent": (lambda a: a.clamp(-1, 1) / 0, (4, 3)),
+    "to": (lambda a: a.to(single(a)).to(a.dtype) * 1, KINKS),
     # ----- Reductions -----
     "sum": (lambda a: a.sum(), (4, 3)),
     "sum, of a scalar": (lambda a: a.sum(), ()),

@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from types import ModuleType
 from typing import Any
@@ -28,6 +28,7 @@ from harness.engines.adapter.calling import (
     takes_option,
 )
 from harness.engines.adapter.unsupported import Unsupported
+from harness.engines.creations import Creations
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 
@@ -40,12 +41,16 @@ _READ_ONLY = "the data of this engine's tensors cannot be changed from outside"
 class Adapter(Library):
     """A loaded foreign engine under PyTorch's names."""
 
+    gives_gradients_of_created = True
+    """Whether the gradient of a leaf that a probe creates can be read."""
+
     def __init__(self, dialect: Dialect, module: ModuleType) -> None:
         """Import the modules that define its functions."""
         super().__init__(dialect, module)
         self.dialect = dialect
         top = module.__name__.partition(".")[0]
         names = (*dialect.functions, module.__name__, top)
+        self._creations: Creations | None = None
         self._modules = [importlib.import_module(name) for name in dict.fromkeys(names)]
 
     def leaf(self, data: NumericArray) -> Any:
@@ -56,6 +61,43 @@ class Adapter(Library):
         """A tensor whose gradient is not read; integers and booleans stay an array."""
         array = np.array(data, dtype)
         return array if array.dtype.kind in "iub" else self.leaf(array)
+
+    @contextlib.contextmanager
+    def creating(self, creations: Creations) -> Iterator[None]:
+        """Record the leaves that a probe creates inside."""
+        self._creations = creations
+        try:
+            yield
+        finally:
+            self._creations = None
+
+    def requires_gradient(self, t: Any) -> bool:  # noqa: ARG002  only such leaves are recorded
+        """Whether a created tensor takes part in the backward pass."""
+        return True
+
+    def parameter(self, owner: Any, attribute: str, data: NumericArray) -> Any:
+        """A leaf for an attribute of a layer that breaklab makes."""
+        name = self._creations.next_parameter(owner, attribute) if self._creations else ""
+        return self._created(name, data)
+
+    def tensor(
+        self, data: Any, dtype: Any = None, requires_grad: bool = False, **options: Any
+    ) -> Any:
+        """`lib.tensor` of a probe."""
+        name = self._creations.next_tensor() if self._creations else ""
+        if requires_grad and (array := np.array(data, dtype)).dtype.kind == "f":
+            return self._created(name, array)
+        return self.constant(data, dtype, **options)
+
+    def _created(self, name: str, data: NumericArray) -> Any:
+        if self._creations is None:
+            return self.leaf(data)
+        leaf = self.leaf(self._creations.values.get(name, data))
+        if self.gives_gradients_of_created:
+            self._creations.note(name, leaf)
+        else:
+            self._creations.unreadable.add(name)
+        return leaf
 
     def value(self, t: Any) -> NumericArray:
         """The data of a tensor."""

@@ -24,6 +24,8 @@ class FunctionalAdapter(Adapter):
     In that expression, `function` takes a single array, `data`.
     """
 
+    gives_gradients_of_created = False
+
     def leaf(self, data: NumericArray) -> Any:
         """A tensor with a copy of `data` that requires a gradient."""
         return Leaf(self, data.copy())
@@ -85,6 +87,8 @@ class FunctionalAdapter(Adapter):
             def of_one(x: Any, name: str = name) -> Any:
                 tensors = {other: Tensor(self, value) for other, value in values.items()}
                 tensors[name] = Tensor(self, x)
+                if self._creations:
+                    self._creations.restart()
                 return self.unwrap(function(*arguments, **tensors, **options))
 
             output, pulls[leaf] = self._evaluate("pull", function=of_one, data=values[name])

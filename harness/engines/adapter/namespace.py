@@ -32,7 +32,7 @@ class Namespace:
         if name.startswith("__"):
             raise AttributeError(name)
         if name == "tensor":
-            return self._adapter.constant
+            return self._adapter.tensor
         if name in ("float32", "float64", "int64"):
             return np.dtype(name)
         if name == "nn":
@@ -78,7 +78,8 @@ class Linear(PartialNamespace):
         bound = in_features**-0.5
         shapes = (out_features, in_features), (out_features,)
         initial = [rng.uniform(-bound, bound, shape).astype(dtype) for shape in shapes]
-        self.weight, self.bias = (adapter.leaf(data) for data in initial)
+        self.weight = adapter.parameter(self, "weight", initial[0])
+        self.bias = adapter.parameter(self, "bias", initial[1])
 
     def __call__(self, x: Tensor) -> Any:
         """Map (..., in_features) to (..., out_features)."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.message import message
+from harness.core.writing import PRIVATE, unwritable, write_file
 from harness.grade.cohort.grader import differing
 
 _LONGEST_NAME = 255
@@ -59,12 +59,13 @@ def enter(out: Path, seed: bytes, settings: Mapping[str, str]) -> None:
     conditions = Conditions(1, seed.hex(), dict(settings))
     try:
         out.mkdir(parents=True, exist_ok=True)
-        draft = _draft(out, msgspec.json.format(msgspec.json.encode(conditions)))
+        draft = out / f".draft-{os.urandom(8).hex()}"
+        write_file(draft, msgspec.json.format(msgspec.json.encode(conditions)), PRIVATE)
         with suppress(FileExistsError):  # of an earlier run, or of a shard that began just now
             os.link(draft, out / CONDITIONS)
         draft.unlink()
     except OSError as error:
-        raise _unwritable(out, error) from None
+        raise unwritable(out, error) from None
     require_same(conditions, conditions_in(out), out)
 
 
@@ -94,7 +95,7 @@ def require_same(expected: Conditions, found: Conditions, out: Path) -> None:
 
 def write_roster(out: Path, roster: Roster) -> None:
     """Store the list of submissions. Raises EnvironmentProblem."""
-    write_file(out / ROSTER, msgspec.json.format(msgspec.json.encode(roster)))
+    write_file(out / ROSTER, msgspec.json.format(msgspec.json.encode(roster)), PRIVATE)
 
 
 def roster_in(out: Path) -> Roster:
@@ -108,7 +109,7 @@ def feedback_file(out: Path, submission: str, suffix: str) -> Path:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise _unwritable(folder, error) from None
+        raise unwritable(folder, error) from None
     if len(f"{submission}{suffix}".encode()) > _LONGEST_NAME:
         start = submission.encode()[: _LONGEST_NAME - 50].decode(errors="ignore")
         digest = hashlib.sha256(submission.encode()).hexdigest()
@@ -119,31 +120,6 @@ def feedback_file(out: Path, submission: str, suffix: str) -> Path:
 def result_files(out: Path) -> Sequence[Path]:
     """Return the files with results, those of all shards."""
     return sorted(out.glob("results*.jsonl"))
-
-
-def write_file(file: Path, data: bytes) -> None:
-    """Write a file atomically. Raises EnvironmentProblem."""
-    try:
-        _draft(file.parent, data).replace(file)
-    except OSError as error:
-        raise _unwritable(file, error) from None
-
-
-def _draft(folder: Path, data: bytes) -> Path:
-    """Return a new file with these bytes, which only the user can read."""
-    descriptor, name = tempfile.mkstemp(prefix=".draft-", dir=folder)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-    return Path(name)
-
-
-def _unwritable(path: Path, error: OSError) -> EnvironmentProblem:
-    problem = message(
-        "{path} cannot be written: {reason}", path=path, reason=error.strerror or error
-    )
-    return EnvironmentProblem(problem, "name a writable folder, or free some space")
 
 
 def _read(file: Path, kind: type[Table]) -> Table | None:

@@ -10,7 +10,7 @@ import msgspec
 from harness.core.errors import UsageError
 from harness.core.message import EMPTY, Message
 from harness.core.rounding import agree
-from harness.core.run import Array, Run
+from harness.core.run import CREATED, Array, Run
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.core.vocabulary import Loss
 from harness.diagnostics import DIAGNOSTICS, Observation
@@ -262,6 +262,8 @@ def _gradients(clue: Clue, clean: Run, broken: Run) -> Evidence:
     gradients = []
     for leaf in clean.leaves:
         expected, actual = clean.gradients.get(leaf), run.gradients.get(leaf)
+        if CREATED.fullmatch(leaf) and expected == actual:
+            continue
         gradients.append(Gradient(leaf, expected, actual, _are_different(actual, expected)))
     return Evidence(
         clue.name,

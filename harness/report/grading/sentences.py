@@ -17,11 +17,11 @@ MOST_TESTS = 5
 """The number of tests in a list that are named; the others are counted."""
 
 STAGES: Mapping[Stage | None, str] = {
-    None: "and no assertion fails",
-    "not-infected": "but with these inputs the wrong code gives the right numbers",
-    "not-propagated": "with wrong intermediate values, but the error is lost before the result",
-    "not-revealed": "with wrong intermediate values that no assertion checks",
-    "revealed": "with wrong intermediate values that no assertion checks",
+    None: "and no assertion fails; whether a number was wrong was not measured",
+    "not-infected": "but their inputs hide it: all numbers are right",
+    "not-propagated": "with a wrong number inside, but the error is lost before the result",
+    "not-revealed": "with a wrong number that no assertion looks at",
+    "revealed": "with a wrong number that no assertion looks at",
 }
 """Where a break that survives was lost, after the tests that reach it."""
 

@@ -114,6 +114,8 @@ def _survivors(breaks: Sequence[ShownBreak], verbose: int, option: str) -> Itera
     yield f"Survivors ({len(survivors)}):"
     for shown in listed:
         yield f"  {shown.break_:{width}}  {_about(shown)}".rstrip()
+    if any(shown.stage is None and shown.fate == "survived" for shown in listed):
+        yield "  (no reason: whether a number was wrong was not measured)"
     if len(survivors) > len(listed):
         yield f"  and {len(survivors) - len(listed)} more ({option} lists all)"
 

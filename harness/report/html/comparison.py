@@ -70,6 +70,6 @@ def _svg(array: NumericArray, scale: float) -> str:
     rows = as_table(array)[0]
     text = "; ".join(", ".join(f"{number:.3g}" for number in row) for row in rows)
     return (
-        f'<svg class="tile" role="img" aria-label="{text}" viewBox="0 0 {width} {height}" '
+        f'<svg role="img" aria-label="{text}" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}">{tile(array, scale)}</svg>'
     )

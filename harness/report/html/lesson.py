@@ -16,6 +16,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from harness.core.report import Report, RunReport
+from harness.core.run import CREATED
 from harness.core.vocabulary import Outcome
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import Pair
@@ -28,7 +29,14 @@ from harness.report.html.drawing import Picture, draw
 from harness.report.html.scene import Scene, make_scene
 from harness.report.html.syntax import highlight
 from harness.report.language import ENGLISH, Language
-from harness.report.terminal import STYLES, brief, changed_blocks, labels_of, scope_at
+from harness.report.terminal import (
+    STYLES,
+    brief,
+    changed_blocks,
+    labels_of,
+    scope_at,
+    unexplained,
+)
 
 LARGEST = 200_000
 """Characters of all pictures of a page; the other probes are in its table."""
@@ -105,6 +113,19 @@ class Lesson:
     def report(self) -> Report:
         """The report on it."""
         return self.recorded.report
+
+    @property
+    def elsewhere(self) -> str:
+        """The engine that was tested; empty if it is the one that the page is about."""
+        engine = self.report.engine
+        if engine.variant:
+            return self.say("{engine} with {variant}", engine=engine.name, variant=engine.variant)
+        return engine.name if engine.foreign else ""
+
+    @property
+    def unexplained(self) -> str:
+        """How the runs end, if not as the page explains."""
+        return unexplained(self.report, self.say)
 
     @property
     def lang(self) -> Markup:
@@ -204,7 +225,7 @@ class Lesson:
         tiles = []
         for name, right in expected.items():
             wrong = actual.get(name)
-            if right is None or wrong is None:
+            if right is None or wrong is None or (right == wrong and CREATED.fullmatch(name)):
                 continue
             tiles.append(compare(name, right.numpy(), wrong.numpy(), self.say))
         return tiles
@@ -235,8 +256,7 @@ class Lesson:
     def missed(self) -> list[tuple[str, str]]:
         """The diagnostics that looked at a wrong run and saw nothing: name, and what it sees."""
         caught = {name for name, _ in self.caught}
-        silent = (run for run in self.report.runs if run.outcome == "silent-corruption")
-        missed = {name for run in silent for name in run.missed_by} - caught
+        missed = {name for run in self.report.runs for name in run.missed_by} - caught
         return [(d.name, self.say(d.sees)) for d in DIAGNOSTICS if d.name in missed]
 
     @cached_property

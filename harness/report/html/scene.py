@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.answer_key.divergence import Parting, first_pass, forward_order, parting
+from harness.answer_key.divergence import Parting, first_pass, parting
+from harness.answer_key.matching import WalkGraph, forward_order, match_walks
 from harness.core.message import Message, joined, message
 from harness.core.run import Array, TraceStep
 from harness.experiment.description import leaf_names
@@ -89,10 +90,23 @@ class Scene:
 def make_scene(
     clean: Sequence[TraceStep], broken: Sequence[TraceStep], leaves: Mapping[str, Array]
 ) -> Scene:
-    """Return the scene of two recorded walks, of which the first passes are shown."""
-    return Scene(_walk(clean, leaves), _walk(broken, leaves), parting(broken, clean))
+    """Return the scene of two recorded walks, of which the first passes are shown.
+
+    A node that both have is called by the same name and index in both.
+    """
+    correct, actual = _walk(first_pass(clean), leaves), first_pass(broken)
+    if actual and correct.steps:
+        graph = WalkGraph({step.index: step for step in correct.steps}, correct.names)
+        actual = tuple(match_walks(actual, graph).renumbered())
+    return Scene(correct, _walk(actual, leaves, correct.names), parting(broken, clean))
 
 
-def _walk(steps: Sequence[TraceStep], leaves: Mapping[str, Array]) -> Walk:
-    shown = first_pass(steps)
-    return Walk(shown, leaf_names(shown, leaves))
+def _walk(
+    steps: tuple[TraceStep, ...],
+    leaves: Mapping[str, Array],
+    known: Mapping[int, str] | None = None,
+) -> Walk:
+    known = known or {}
+    others = [step for step in steps if step.index not in known]
+    free = {name: leaf for name, leaf in leaves.items() if name not in known.values()}
+    return Walk(steps, {**leaf_names(others, free), **known})

@@ -67,7 +67,8 @@ def tile(
     numbers = _numbers(table, scale) if width == WIDE else ""
     more = f'<text class="more" x="{wide / 2:g}" y="{high + 9}">…</text>' if cut else ""
     return (
-        f'<g transform="translate({x + 1:g} {y + 1:g})">{_cells(table, scale, width, height)}'
+        f'<g class="tile" transform="translate({x + 1:g} {y + 1:g})">'
+        f"{_cells(table, scale, width, height)}"
         f'<rect class="frame" width="{wide}" height="{high}"/>{numbers}{more}</g>'
     )
 

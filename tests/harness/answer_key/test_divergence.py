@@ -14,6 +14,8 @@ from hypothesis.extra import numpy as npst
 from msgspec.structs import replace
 
 from harness.answer_key import divergence as answer_key
+from harness.answer_key.cancellation import cancelled_by
+from harness.answer_key.matching import WalkGraph, forward_order, match_walks
 from harness.core.run import NumericArray, Run, TraceStep, pack
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import job_for
@@ -265,7 +267,7 @@ def test_the_forward_order_puts_operands_first_and_omits_nodes_that_were_not_vis
         return TraceStep(index, "op", parents, pack([1.0]), pack([1.0]), ())
 
     walk = [step(1, 3, 9, None), step(0), step(3, 2), step(2)]
-    assert list(answer_key.forward_order(walk)) == [0, 2, 3, 1]
+    assert list(forward_order(walk)) == [0, 2, 3, 1]
 
 
 def test_a_wrong_start_is_not_blamed_on_the_first_rule() -> None:
@@ -340,7 +342,8 @@ def test_an_operand_outside_of_the_walk_is_not_called_right() -> None:
 def test_an_operand_that_is_left_out_is_named() -> None:
     patch = "@@ topological_order @@\n-reversed(node.parents)\n+node.parents[:1]"
     assert divergence(MUL, patch) == (
-        "the graph is different: operand 1 of `mul` is cut off from the walk, expected a leaf"
+        "the graph is different: operand 1 of `mul` is cut off from the walk, expected a leaf; "
+        "no gradient reaches the leaf b"
     )
     sentence = divergence("x=[1.0, 2.0]: return x + x.exp()", patch)
     assert sentence is not None
@@ -390,6 +393,7 @@ def test_another_operand_is_another_graph() -> None:
     program = "x=[1.0], y=[1.0]: return x * y"
     one = run(program, "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, self)")
     sentence = "the graph is different: operand 1 of `mul` is a different node in the correct graph"
+    sentence += "(; no gradient reaches the leaf of shape .*)?"
     for traces in (one.trace, run(program).trace), (run(program).trace, one.trace):
         divergence = first_divergence(*traces, {})
         assert divergence is not None
@@ -687,7 +691,7 @@ def linear(*factors: float) -> list[TraceStep]:
 
 
 def is_cancelled(broken: list[TraceStep], correct: list[TraceStep]) -> bool:
-    return answer_key.is_cancelled(broken, correct)
+    return bool(cancelled_by((broken, correct)))
 
 
 def with_handed(walk: list[TraceStep], op: str, *faults: float) -> list[TraceStep]:
@@ -889,3 +893,95 @@ def test_a_forged_trace_raises_nothing(broken: list[TraceStep], walk: list[Trace
     for traces in (broken, walk), (walk, broken), (broken, broken):
         first_divergence(*traces, {0: "x"})
         is_cancelled(*traces)
+
+
+# ----- Graphs that the break changes -----
+
+BOTH = "a=[2.0, 3.0], b=[5.0, 7.0]: h = a.exp(); return h * b"
+
+
+def both(program: str, patch: str) -> tuple[list[TraceStep], list[TraceStep]]:
+    return run(program, patch).trace, run(program).trace
+
+
+def test_an_operand_that_became_another_leaf_is_named_and_so_is_the_one_that_was_lost() -> None:
+    patch = "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, other, other)"
+    sentence = divergence(BOTH, patch)
+    assert sentence is not None
+    assert sentence.endswith(
+        "; the graph is different: operand 0 of `mul` is the leaf b, expected `exp`; "
+        "no gradient reaches the leaf a"
+    )
+
+
+def test_swapped_operands_of_a_product_are_the_same_leaves_at_other_places() -> None:
+    patch = "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, other, self)"
+    assert divergence(MUL, patch) == (
+        "the graph is different: operand 0 of `mul` is the leaf b, expected the leaf a"
+    )
+
+
+INSERTED = """\
+@@ Tensor.__mul__ @@
+-return apply(elementwise.mul, self, other)
++return apply(elementwise.mul, apply(elementwise.neg, self), other)"""
+
+
+def test_an_inserted_node_is_named_and_the_others_keep_their_places() -> None:
+    broken, correct = both(BOTH, INSERTED)
+    match = match_walks(broken, WalkGraph({step.index: step for step in correct}, {}))
+    assert [step.op for step in match.inserted()] == ["neg"]
+    ops = {step.index: step.op for step in correct}
+    assert {step.index: step.op for step in match.visits} == ops
+    assert str(match.difference) == "operand 0 of `mul` is the result of `neg`, expected `exp`"
+    assert match.lost_leaves == []
+    assert cancelled_by((broken, correct)) == []
+
+
+@pytest.mark.parametrize("program", [BOTH, REUSED, SKEWED, MUL, ADD])
+def test_every_node_of_an_unbroken_walk_is_matched_with_itself(program: str) -> None:
+    walk = run(program).trace
+    shifted = [
+        replace(
+            step,
+            index=step.index + 7,
+            parents=tuple(None if p is None else p + 7 for p in step.parents),
+        )
+        for step in walk
+    ]
+    match = match_walks(shifted, WalkGraph({step.index: step for step in walk}, {}))
+    assert match.difference is None
+    assert match.renumbered() == walk
+    assert match.inserted() == []
+
+
+# ----- Another dtype -----
+
+
+def test_another_dtype_is_not_where_a_wrong_value_began() -> None:
+    walk = linear(1.0, 2.0)
+    low = [
+        replace(step, value=pack(step.value.numpy().astype(np.float32))) if not step.op else step
+        for step in walk
+    ]
+    alone = first_divergence(low, walk, {0: "x"})
+    assert alone is not None
+    assert "the leaf x ended with a value of dtype float32, expected float64" in alone
+    wrong = with_handed(low, "mul", 1.0)
+    sentence = first_divergence(wrong, walk, {0: "x"})
+    assert sentence is not None
+    assert sentence.startswith("`mul`")
+    assert f"; before that, with right numbers: {alone}" in sentence
+
+
+def test_values_are_compared_also_if_the_dtype_differs() -> None:
+    walk = linear(1.0, 2.0)
+    truncated = [
+        replace(step, value=pack((step.value.numpy() * 1.3).astype(np.float32)))
+        if not step.op
+        else step
+        for step in walk
+    ]
+    sentence = first_divergence(truncated, walk, {0: "x"})
+    assert sentence is not None
+    assert sentence.startswith("the leaf x ended with the value [1.3, 2.6, 3.9], expected")

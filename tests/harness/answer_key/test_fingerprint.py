@@ -579,3 +579,41 @@ def test_a_sentence_read_literally_gives_the_broken_array(
             computed = evaluated(code, broken, correct)
             difference = found.actual - found.expected
         np.testing.assert_array_equal(computed, difference, strict=True, err_msg=code)
+
+
+# ----- Shifts by one place -----
+
+EVEN = np.array([0.8, 1.6, 2.4, 3.2])
+
+
+@pytest.mark.parametrize(
+    ("actual", "sentence"),
+    [
+        # Evenly spaced numbers: a shift also is the addition of a number.
+        ([0.0, 0.8, 1.6, 2.4], "shifted by 1 along axis 0, and filled with zeros"),
+        ([1.6, 2.4, 3.2, 0.0], "shifted by -1 along axis 0, and filled with zeros"),
+        ([0.8, 0.8, 1.6, 2.4], "shifted by 1 along axis 0, and its end repeated"),
+        ([3.2, 0.8, 1.6, 2.4], "shifted by 1 along axis 0"),
+        # Near misses.
+        ([0.1, 0.9, 1.7, 2.5], "plus -0.7"),
+        ([0.0, 0.8, 1.6, 2.4001], None),
+    ],
+)
+def test_a_shift_by_one_place_is_simpler_than_a_number_that_is_added(
+    actual: list[float], sentence: str | None
+) -> None:
+    found = fingerprint(np.array(actual), EVEN)
+    if sentence is None:
+        assert found is None or "shifted" not in str(found)
+    else:
+        assert str(found) == f"the correct one {sentence}"
+
+
+def test_equal_slices_are_not_shifted() -> None:
+    found = fingerprint(np.array([0.0, 2.0, 2.0, 2.0]), np.full(4, 2.0))
+    assert found is None or "shifted" not in str(found)
+
+
+def test_a_shift_that_a_roll_explains_is_called_so() -> None:
+    found = fingerprint(np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 0.0]))
+    assert str(found) == "the correct one shifted by 1 along axis 0"

@@ -5,12 +5,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import breaks
 from harness.answer_key.outcome import judge
-from harness.core.run import Failure, Run, pack
+from harness.answer_key.stage import Infection, stage_of
+from harness.core.message import verbatim
+from harness.core.run import Failure, Origin, Run, pack
 from harness.core.vocabulary import OUTCOMES, headline
 
 CRASH = Failure("the backward pass", "ValueError", "no", "return a + b")
@@ -133,12 +136,81 @@ def test_a_crash_after_silent_steps_says_both() -> None:
     assert "Before that, silently: after step 1" in str(observed.evidence)
 
 
-def test_an_answer_where_the_correct_engine_refuses_is_a_lost_guard() -> None:
-    refused = run(failure=CRASH)
-    assert judge(run(), refused).kind == "guard-lost"
-    assert judge(refused, refused).outcome == "disguised-correct"
-    other = run(failure=Failure("the backward pass", "KeyError", "x"))
-    assert judge(other, refused).outcome == "crash"
+# ----- Where the correct engine refuses the probe -----
+
+HERE = Origin("statement", "e.py", 7, "add", "raise ValueError(shape)")
+REFUSAL = Failure("step", "ValueError", "shape (3,)", "yield a + b", step=1, origin=HERE)
+ELSEWHERE = msgspec.structs.replace(HERE, statement="raise ValueError(rank)")
+MOVED = msgspec.structs.replace(HERE, line=5)
+
+
+def refusal(**changes: Any) -> Failure:
+    return msgspec.structs.replace(REFUSAL, **changes)
+
+
+@pytest.mark.parametrize(
+    ("end", "losses", "reached", "outcome", "kind"),
+    [
+        (None, (3.0, 2.0), [0], "silent-corruption", "guard-lost"),
+        (refusal(type="ZeroDivisionError"), (3.0,), [0], "crash", None),
+        (refusal(phase="the import", step=None), (), [], "crash", None),
+        (refusal(step=2), (3.0, 2.0), [0], "crash", None),
+        (refusal(where="yield a * b"), (3.0,), [0], "crash", None),
+        (refusal(origin=ELSEWHERE), (9.0,), [0], "silent-corruption", "value"),
+        (REFUSAL, (9.0,), [0], "silent-corruption", "value"),
+        (refusal(origin=ELSEWHERE), (3.0,), [0], "disguised-correct", "refused-elsewhere"),
+        (refusal(origin=None), (3.0,), [0], "disguised-correct", "refused-elsewhere"),
+        (refusal(message="shape (4,)"), (3.0,), [0], "disguised-correct", "refused"),
+        (refusal(origin=MOVED), (3.0,), [0], "disguised-correct", "refused"),
+        (REFUSAL, (3.0,), [], "not-reached", None),
+    ],
+)
+def test_two_ends_are_compared_by_type_and_place(
+    end: Failure | None, losses: tuple[float, ...], reached: list[int], outcome: str, kind: str
+) -> None:
+    correct = steps(3.0, failure=REFUSAL)
+    broken = msgspec.structs.replace(steps(*losses, failure=end), reached=reached)
+    judged = judge(broken, correct)
+    assert (judged.outcome, judged.kind) == (outcome, kind)
+    assert ("both" in str(judged.evidence)) is False
+    for failure in (end, REFUSAL):
+        named = failure and str(failure) in str(judged.evidence)
+        assert named or outcome == "not-reached" or failure is None or kind in ("refused", "value")
+
+
+def test_a_crash_instead_of_a_refusal_also_says_what_was_wrong_before() -> None:
+    end = refusal(type="KeyError")
+    judged = judge(steps(9.0, failure=end), steps(3.0, failure=REFUSAL))
+    assert str(judged.evidence) == (
+        f"{end}; the correct engine fails with {REFUSAL}. "
+        "Before that, silently: after step 0, loss is 9, expected 3"
+    )
+
+
+SAME_STATEMENT = "it ran, and the same statement refuses this input"
+
+
+@pytest.mark.parametrize(
+    ("kind", "inside", "guard", "stage", "sentence"),
+    [
+        ("refused", "right", True, "not-infected", SAME_STATEMENT),
+        ("refused", "wrong", True, "not-propagated", SAME_STATEMENT),
+        (
+            *("refused-elsewhere", "right", True, "not-propagated"),
+            "refused, but by another statement than it should be",
+        ),
+        (None, "right", True, "not-infected", "it ran, but there was nothing to refuse here"),
+        (None, "another-way", True, "not-infected", "it ran, but there was nothing to refuse here"),
+        (None, "wrong", True, "not-propagated", "wrong inside (f), but no result is wrong"),
+        (None, "right", False, "not-infected", "hidden here: on this input all numbers are right"),
+    ],
+)
+def test_a_refusal_is_not_a_formula(
+    kind: str | None, inside: Any, guard: bool, stage: str, sentence: str
+) -> None:
+    infection = Infection(inside, verbatim("f"))
+    observed = stage_of("disguised-correct", infection, (), kind=kind, guard_is_lost=guard)
+    assert (observed[0], str(observed[1])) == (stage, sentence)
 
 
 def test_the_headline_is_the_most_insidious_outcome() -> None:

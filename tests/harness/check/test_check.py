@@ -247,6 +247,46 @@ def test_a_claim_about_a_diagnostic_that_declined_or_never_looked_is_a_finding(
     assert skipped.problem.startswith("says missed by trajectory, which ran on no probe: it req")
 
 
+HIDDEN, DECLINED, MISSED = (
+    ("+$g\n", "{}", "[1.0, 1.0]", "training-log"),
+    ("+$g * np.where(a == 1, 1, np.nan)\n", "{}", "[1.0, 1.0]", "second-backward"),
+    ("+$g\n", '{"slope": a.grad}', "[0.5, 2.0]", "training-log"),
+)
+"""What log hands on, what a training logs beside the loss, its leaf, and what is said to miss it.
+
+`training-log` judges nothing but trainings, and `second-backward` declines if a gradient is NaN.
+"""
+
+
+@pytest.mark.parametrize(
+    "planted", [HIDDEN, DECLINED, MISSED], ids=["hidden", "declined", "missed"]
+)
+def test_only_a_run_that_is_wrong_can_be_missed(tmp_path: Path, planted: tuple[str, ...]) -> None:
+    patch, logged, leaf, diagnostic = planted
+    training = f"""
+
+def train_log(lib, a={leaf}):
+    "Two steps that change nothing."
+    for _ in range(3):
+        a.grad = None
+        a.log().sum().backward()
+        yield {{"loss": a.log().sum(), **{logged}}}
+```
+
+## What happens"""
+    outcome = "silent-corruption" if planted is MISSED else "disguised-correct"
+    text = (
+        spoilt("+$g\n", patch)
+        .replace('missed_by = ["crash", "shape"]', f'missed_by = ["{diagnostic}"]')
+        .replace("\n[diagnostics]", f'train-log = "{outcome}"\n\n[diagnostics]')
+        .replace("```\n\n## What happens", training)
+    )
+    problems = [finding.problem for finding in checked(tmp_path, text).findings]
+    found = [problem for problem in problems if "loss-falls: the loss goes" not in problem]
+    nothing = f"says missed by {diagnostic}; observed: nothing is wrong in any run that it judged"
+    assert found == ([] if planted is MISSED else [nothing])
+
+
 # ----- Probes and patches that cannot be used -----
 
 
@@ -272,7 +312,17 @@ def test_a_probe_that_draws_without_a_seed_is_the_only_finding(tmp_path: Path) -
 def test_a_probe_that_fails_without_the_break_is_one_finding(tmp_path: Path) -> None:
     check = checked(tmp_path, spoilt("return a.log()", "return a.lgo()"))
     assert len(check.findings) == 1
-    assert "the probe `log-of-powers` fails on the unbroken engine" in told(check)[0]
+    (told_so,) = told(check)
+    assert "the probe `log-of-powers` cannot be judged: it fails on the unbroken engine" in told_so
+    assert "AttributeError in the forward pass, at `return a.lgo()`" in told_so
+
+
+def test_a_probe_that_alarms_without_the_break_is_one_finding(tmp_path: Path) -> None:
+    check = checked(tmp_path, spoilt("return a.log()", "a.data[0] += 1.0\n    return a.log()"))
+    noisy = [text for text in told(check) if "a diagnostic alarms on the unbroken engine" in text]
+    assert len(noisy) == 1
+    assert "with the probe `log-of-powers`: " in noisy[0]
+    assert "purity: the run changed a" in noisy[0]
 
 
 @pytest.mark.parametrize(
@@ -362,7 +412,7 @@ NOWHERE = spoilt("-$g / a", "-return np.log(a), vjp").replace(
     "+$g\n", "+return np.log(1 * a), vjp\n"
 )
 NOWHERE = NOWHERE.replace('"silent-corruption"', '"disguised-correct"').replace(
-    'caught_by = ["gradcheck"]\n', ""
+    'caught_by = ["gradcheck"]\nmissed_by = ["crash", "shape"]\n', ""
 )
 PARDON = '[pardon]\nreason = "{}"\nsentence = "One times a is a."\n\n[expect]'
 

@@ -34,6 +34,34 @@ def test_a_page_of_level_1_with_everything_is_complete(tmp_path: Path) -> None:
     assert problems(tmp_path, PROVEN) == []
 
 
+EXPECT = "[expect.accumulate-in-place]\nlog-of-ones = 'crash'\n"
+ADVICE = "[advice.accumulate-in-place]\nwhy = 'w'\nbeware = 'b'\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "level", "found"),
+    [
+        (EXPECT, 1, ["why", "beware"]),
+        (EXPECT, 2, []),
+        (EXPECT + ADVICE, 1, []),
+        (EXPECT + ADVICE.replace("why = 'w'\n", ""), 1, ["why"]),
+    ],
+)
+def test_a_first_page_explains_each_variant_of_which_it_states_outcomes(
+    tmp_path: Path, keys: str, level: int, found: list[str]
+) -> None:
+    text = PROVEN.replace("level  = 1", f"level  = {level}")
+    listed = problems(tmp_path, text.replace("+++\n# ", f"{keys}+++\n# ", 1))
+    assert [problem.partition("`")[2].partition("`")[0] for problem in listed] == [
+        f"advice.accumulate-in-place.{key}" for key in found
+    ]
+
+
+def test_a_text_for_a_variant_explains_outcomes(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, PROVEN.replace("+++\n# ", f"{ADVICE}+++\n# ", 1))
+    assert "`advice.accumulate-in-place` explains no outcomes" in problem
+
+
 @pytest.mark.parametrize(
     ("part", "problem"),
     [

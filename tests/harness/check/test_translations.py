@@ -212,6 +212,24 @@ def test_changed_questions_give_the_line_to_write_after_review(tmp_path: Path) -
     assert fingerprint(other) == fingerprint(page)
 
 
+def test_the_texts_for_a_variant_are_translated_with_the_others(tmp_path: Path) -> None:
+    advice = '[advice.accumulate-in-place]\nwhy = "It crashes."\nbeware = "Not with ones."\n'
+    own = '[advice.accumulate-in-place]\nwhy = "Se para."\nbeware = "Con unos no."\n'
+    write_page(tmp_path, ASKED)
+    path = asked_in_spanish(tmp_path)
+    page = read_page(write_page(tmp_path, ASKED.replace("+++\n# ", f"{advice}+++\n# ", 1)))
+    before = front_fingerprint(read_page(write_page(tmp_path, ASKED)))
+    assert front_fingerprint(page) != before
+    problems = [finding.problem for finding in check_translation(path, page)]
+    assert "`advice.accumulate-in-place` is translated on only one side" in problems
+    assert translated(page, path).advice_on("accumulate-in-place")[1].why == "It crashes."
+    text = path.read_text(encoding="utf-8").replace(before, front_fingerprint(page))
+    path.write_text(text.replace("+++\n# ", f"{own}+++\n# ", 1), encoding="utf-8")
+    assert check_translation(path, page) == []
+    assert translated(page, path).advice_on("accumulate-in-place")[1].why == "Se para."
+    assert phrases(page, translated(page, path))["Not with ones."] == "Con unos no."
+
+
 def test_a_page_without_questions_has_none_to_translate(tmp_path: Path) -> None:
     path = asked_in_spanish(tmp_path)
     page = read_page(write_page(tmp_path))

@@ -367,3 +367,17 @@ def test_break_says_if_no_probe_of_a_page_can_be_judged(tmp_path: Path) -> None:
     done = harness("break", "log-slope-one", "--breaks", str(tmp_path), "--probe", "log-of-powers")
     assert done.returncode == 1
     assert "No probe can be judged." in done.stdout
+
+
+def test_a_mistake_of_ours_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("measured")
+
+    monkeypatch.setattr("harness.pages.catalogue.open_catalogue", fail)
+    done = harness("list")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("harness: breaklab itself failed: KeyError: 'measured'\n")
+    assert done.stderr.count("\n") == 2
+    assert "please report this" in done.stderr
+    assert "--traceback" in done.stderr
+    assert "Traceback" in harness("list", "--traceback").stderr

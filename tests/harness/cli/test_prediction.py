@@ -76,7 +76,7 @@ def test_every_choice_is_explained_before_the_first_question() -> None:
 
 def test_each_prediction_is_answered_at_once_with_the_reason() -> None:
     wrong = run_of("mul-inside", "weighted", "silent-corruption")
-    agreeing = message("it ran, but on this input both formulas agree")
+    agreeing = message("hidden here: on this input all numbers are right")
     hidden = [
         run_of("square", loss, "disguised-correct", stage="not-infected", inside=agreeing)
         for loss in LOSSES
@@ -86,8 +86,8 @@ def test_each_prediction_is_answered_at_once_with_the_reason() -> None:
     )
     assert [line.strip() for line in lines if "wrong: " in line or "right: " in line] == [
         "wrong: ≠ silent-corruption  what mul-inside showed",
-        "wrong: = disguised-correct  it ran, but on this input both formulas agree",
-        "right: = disguised-correct  it ran, but on this input both formulas agree",
+        "wrong: = disguised-correct  hidden here: on this input all numbers are right",
+        "right: = disguised-correct  hidden here: on this input all numbers are right",
     ]
     assert [(p.probe, p.loss, p.predicted, p.actual, p.right) for p in predictions] == [
         ("mul-inside", None, "crash", "silent-corruption", False),

@@ -1,13 +1,17 @@
 """Files that a user asks for."""
 
-import errno
+import os
+import resource
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.core import write_new
 from harness.core.errors import EnvironmentProblem, UsageError
+from harness.core.writing import PRIVATE, write_file, write_new
+from tests.harness.command import harness
 
 
 def test_a_new_file_holds_text_or_bytes(tmp_path: Path) -> None:
@@ -33,27 +37,115 @@ def test_the_folder_of_a_new_file_must_exist(tmp_path: Path) -> None:
         write_new(missing / "a", "text", "choose another id")
 
 
-def test_nothing_is_left_if_the_disk_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, opened = tmp_path / "a", Path.open
+@contextmanager
+def full_disk(size: int = 1000) -> Iterator[None]:
+    """Let no file grow beyond a size: the operating system refuses what is written after it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
-    def full(self: Path, *arguments: Any) -> Any:
-        file = opened(self, *arguments)
 
-        class Full:
-            def __enter__(self) -> Any:
-                return self
+def test_nothing_is_left_of_a_new_file_if_the_disk_is_full(tmp_path: Path) -> None:
+    with full_disk(), pytest.raises(EnvironmentProblem, match="a cannot be written"):
+        write_new(tmp_path / "a", "text" * 1000, "choose another id")
+    assert not list(tmp_path.iterdir())
 
-            def __exit__(self, *_: object) -> None:
-                file.close()
 
-            def write(self, _: bytes) -> int:
-                raise OSError(errno.ENOSPC, "No space left on device")
+def test_an_old_file_survives_a_full_disk(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_text("the author's work\n" * 10)
+    before = file.read_bytes()
+    with full_disk(), pytest.raises(EnvironmentProblem, match="free some space") as error:
+        write_file(file, "x" * 5000)
+    assert error.value.exit_status == 3
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
 
-        return Full()
 
-    monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(OSError, match="No space"):
-        write_new(path, "text", "choose another id")
-    assert not path.exists()
+def test_an_interrupt_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "page.md"
+    file.write_text("old")
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(file, "new")
+    with pytest.raises(KeyboardInterrupt):
+        write_new(tmp_path / "other", "new", "choose another id")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_replaced_file_keeps_its_permissions_and_a_link_its_target(tmp_path: Path) -> None:
+    file, link = tmp_path / "page.md", tmp_path / "folder" / "link.md"
+    link.parent.mkdir()
+    link.symlink_to("../page.md")
+    file.write_text("old")
+    file.chmod(0o640)
+    write_file(link, "new")
+    assert link.is_symlink()
+    assert file.read_text() == "new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+def test_a_new_file_has_the_usual_permissions_unless_it_is_private(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    write_file(tmp_path / "a", "text")
+    write_file(tmp_path / "b", "text", PRIVATE)
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "usual").stat().st_mode
+    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o600
+
+
+def test_a_long_name_can_be_replaced(tmp_path: Path) -> None:
+    file = tmp_path / ("n" * 255)
+    write_file(file, "text")
+    assert file.read_text() == "text"
+
+
+def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(pipe, "text")
+    assert os.read(reader, 10) == b"text"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_file_that_is_open_is_written_where_its_descriptor_is(tmp_path: Path) -> None:
+    """As after `> file`, or for `/dev/stdout`: what is printed before and after is kept."""
+    file = tmp_path / "output"
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT)
+    os.write(descriptor, b"before, ")
+    write_file(Path(f"/dev/fd/{descriptor}"), "text")
+    os.write(descriptor, b", after")
+    os.close(descriptor)
+    assert file.read_text() == "before, text, after"
+
+
+def test_a_device_without_space_is_one_message() -> None:
+    with pytest.raises(EnvironmentProblem, match="/dev/full cannot be written: No space left"):
+        write_file(Path("/dev/full"), "text")
+
+
+def test_a_page_survives_a_full_disk(tmp_path: Path) -> None:
+    """The page grows beyond the limit when it is observed again."""
+    patch = [
+        "--scope=mul",
+        "--before=unbroadcast(g * b, a.shape)",
+        "--after=unbroadcast(g, a.shape)",
+    ]
+    options = ["--breaks", str(tmp_path)]
+    harness("new", "mine", "--family=f", "--probe=add-new-axis", *patch, *options)
+    page = tmp_path / "f" / "mine.md"
+    text = page.read_text() + "The author's own words.\n" * 2000
+    page.write_text(text)
+    with full_disk(len(text)):
+        result = harness("new", "mine", "--again", *options)
+    assert result.returncode == 3
+    assert f"{page} cannot be written" in result.stderr
+    assert page.read_text() == text

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.run import Origin
+from harness.core.run import Origin, Raiser
 from harness.engines.adapter.adapters import open_library
 from harness.engines.engine import Dialect
 from harness.engines.loader import load
@@ -55,6 +55,11 @@ class Tensor:
     def old(self):
         return np.float(1)
 
+    def refuse_at_length(self):
+        raise TypeError(
+            "no"
+        )
+
     def older(self):
         from numpy import float as number
         return number
@@ -94,19 +99,21 @@ def line(text: str) -> int:
     return next(i for i, row in enumerate(ENGINE.splitlines(), 1) if text in row)
 
 
-FORWARD = {
-    "refuse": ("statement", 'raise ValueError("no")'),
-    "assure": ("statement", "assert self.data.ndim"),
-    "misspell": ("engine", "{self.nothing}"),
-    "pass_on": ("engine", "self.data.reshape(7, 7)"),
+FORWARD: dict[str, tuple[Raiser, str, str]] = {
+    "refuse": ("statement", 'raise ValueError("no")', 'raise ValueError("no")'),
+    "assure": ("statement", "assert self.data.ndim", "self.data.ndim == 9"),
+    "misspell": ("engine", "{self.nothing}", "self.nothing"),
+    "pass_on": ("engine", "self.data.reshape(7, 7)", "self.data.reshape(7, 7)"),
+    "refuse_at_length": ("statement", "raise TypeError(", 'raise TypeError( "no" )'),
 }
 
 
 @pytest.mark.parametrize("method", FORWARD)
 def test_a_statement_of_the_engine_or_what_its_code_calls(opened: Any, method: str) -> None:
-    raiser, text = FORWARD[method]
+    raiser, text, statement = FORWARD[method]
     found = origin(getattr(opened(HERE).leaf(ONES), method))
-    assert found == Origin(raiser, "origin_engine.py", line(text))  # type: ignore[arg-type]
+    place = ("origin_engine.py", line(text), f"Tensor.{method}", statement)
+    assert found == Origin(raiser, *place)
 
 
 def test_the_call_of_the_engine_and_not_its_code(opened: Any) -> None:
@@ -124,9 +131,13 @@ def test_the_adapter_and_the_probe(opened: Any) -> None:
 def test_a_rule_and_what_it_calls(opened: Any) -> None:
     library = opened(HERE)
     x = library.leaf(ONES)
-    for y, text in ((x * x, "g.nothing"), (x.sum(), "np.zeros(2)")):
+    for y, text, rule in (
+        (x * x, "g.nothing", "__mul__"),
+        (x.sum(), "np.zeros(2) + np.zeros(3)", "sum"),
+    ):
         found = origin(lambda y=y: library.backward(y, ONES))
-        assert found == Origin("engine", "origin_engine.py", line(text), in_backward=True)
+        place = ("origin_engine.py", line(text), f"Tensor.{rule}.<locals>.<lambda>", text)
+        assert found == Origin("engine", *place, in_backward=True)
     assert origin(lambda: (x * x).backward()).in_backward
 
 

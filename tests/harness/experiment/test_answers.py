@@ -215,3 +215,15 @@ def test_other_probes_than_those_of_the_page_answer_no_question(
 ) -> None:
     write_page(tmp_path, proven())
     assert report_with(tmp_path, "log-of-ones").questions == []
+
+
+def test_an_answer_can_be_about_a_leaf_that_the_probe_creates() -> None:
+    names = {"Linear[1].weight": pack([[1.0, 2.0]]), "tensor[0]": pack([3.0])}
+    run = run_of(
+        leaves=LEAVES | names, gradients=GOT | {name: pack([[7.0, 8.0]]) for name in names}
+    )
+    assert answer_to("Linear[1].weight.grad[0, 1]", run) == "8"
+    assert answer_to("Linear[1].weight[0, 1]", run) == "2"
+    assert answer_to("tensor[0].shape", run) == "(1,)"
+    assert answer_to("tensor[0].grad.shape", run) == "(1, 2)"
+    assert "has no item `0`" in problem_of("Linear[0].weight", run)

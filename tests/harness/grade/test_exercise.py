@@ -635,7 +635,7 @@ def test_the_command_shows_suite_stages_and_task_and_no_answer() -> None:
         "def test_addition(lib):",
         "On the unbroken engine: the suite passes",
         "With assign-not-accumulate: the suite passes",
-        "test_chain_rule   it runs the changed code, but here both formulas agree",
+        "test_chain_rule   its inputs hide it: all numbers are right",
         "With mul-ignore-upstream: the suite FAILS\n    test_product_rule, test_chain_rule",
         "Your task",
         "harness exercise only-trees mine.py",
@@ -652,7 +652,7 @@ def test_the_command_shows_suite_stages_and_task_and_no_answer() -> None:
     ("body", "status", "words"),
     [
         ("return x + x", 0, ["assign-not-accumulate is killed by mine (gradcheck", "Lesson"]),
-        ("return x.exp()", 1, ["assign-not-accumulate survives: not-infected: it ran"]),
+        ("return x.exp()", 1, ["assign-not-accumulate survives: not-infected: hidden here"]),
         ("return x.nothing()", 1, ["mine is not a sound probe", "AttributeError"]),
     ],
 )

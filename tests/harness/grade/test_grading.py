@@ -272,6 +272,27 @@ def test_add():
     assert (result.fate, result.stage) == ("survived", "not-infected")
 
 
+ONE_SIDED = """
+from minigrad import tensor
+
+
+def test_sub():
+    a, b = tensor([1.0, 2.0], requires_grad=True), tensor([3.0, 4.0], requires_grad={needed})
+    (a - b).sum().backward()
+    assert list(a.grad) == [1.0, 1.0]
+"""
+
+
+@pytest.mark.parametrize(("needed", "stage"), [(False, "not-infected"), (True, "not-revealed")])
+def test_a_wrong_gradient_of_a_constant_is_not_a_wrong_number(
+    tmp_path: Path, needed: bool, stage: str
+) -> None:
+    """Only other inputs help the first suite, and only another assertion the second one."""
+    suite = ONE_SIDED.format(needed=needed)
+    (result,) = grade_suite(write(tmp_path, test_sub=suite), plan("sub-sign")).breaks
+    assert (result.fate, result.stage) == ("survived", stage)
+
+
 def test_a_test_reaches_what_its_fixtures_call(report: SuiteReport) -> None:
     (entry,) = (e for e in report.breaks if e.break_ == "mul-swapped-operands")
     names = [name.partition("::")[2] for name in entry.reached_by]

@@ -46,11 +46,13 @@ def seen(
     wrong: str = "",
     **rest: Any,
 ) -> RunReport:
-    """A run under the weighted loss, caught `by` these diagnostics and missed by all others."""
+    """A run under the weighted loss, caught `by` these diagnostics; all others raise no alarm."""
     skipped, declined, false = skipped or {}, declined or {}, wrong.split()
+    silent = [n for n in NAMES if n not in (*by.split(), *false, *skipped, *declined)]
     given = {
         "caught_by": by.split(),
-        "missed_by": [n for n in NAMES if n not in (*by.split(), *false, *skipped, *declined)],
+        "no_alarm": silent,
+        "missed_by": silent if outcome in ("silent-corruption", "crash") else [],
         "alarms": {name: f"{name} on {probe}" for name in by.split()},
         "wrong_reason": {name: f"{name} on {probe}" for name in false},
         "skipped": skipped,

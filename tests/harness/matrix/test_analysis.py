@@ -62,6 +62,16 @@ def test_a_diagnostic_that_could_judge_no_run_has_declined_and_not_missed() -> N
     assert "gradcheck" in silent_elsewhere.missed_by
 
 
+def test_a_diagnostic_that_looked_only_where_nothing_is_wrong_has_not_missed_the_break() -> None:
+    found = row(
+        seen("small", "shape", skipped={"torch": "missing"}, declined={"gradcheck": "kinks"}),
+        seen("large", outcome="disguised-correct"),
+    )
+    assert found.missed_by == []
+    assert found.declined == {"gradcheck": "kinks"}
+    assert found.unasked == {"torch": "nothing is wrong in any run that it judged"}
+
+
 def test_a_run_that_was_not_reached_shows_no_diagnostic_blind_and_costs_nothing() -> None:
     matrix = build_matrix(
         evaluations(

@@ -184,7 +184,7 @@ def test_where_a_break_is_lost_that_nobody_catches_is_found_out_afterwards(
     found = evaluate_all(plan, Baseline(store, DIAGNOSTICS, select=True), processes=1)
     rows = {row.break_: row for row in judge_matrix(plan, found, 0.0).breaks}
     assert (rows["same"].fate, rows["half"].fate) == ("survived", "caught")
-    assert rows["same"].why == "it ran, but on this input both formulas agree"
+    assert rows["same"].why == "hidden here: on this input all numbers are right"
 
 
 def test_an_unchanged_matrix_needs_no_evaluation(

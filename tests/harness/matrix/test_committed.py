@@ -81,7 +81,7 @@ def test_a_spoilt_file_is_a_mistake_with_a_remedy(tmp_path: Path, text: str) -> 
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "matrix.toml").mkdir()
-    with pytest.raises(EnvironmentProblem, match="cannot be committed"):
+    with pytest.raises(EnvironmentProblem, match="cannot be written"):
         write_committed(tmp_path / "matrix.toml", {})
     assert [path.name for path in tmp_path.iterdir()] == ["matrix.toml"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import PageError
-from harness.pages.front_matter import Break, key_line
+from harness.pages.front_matter import Advice, Break, key_line
 from harness.pages.invariant import SEEDS, Invariant, invariant_of
 from harness.pages.page import read_page
 from tests.harness.proven_page import INVARIANT, QUESTION, proven
@@ -36,7 +36,7 @@ def test_an_invariant_is_one_test_for_each_seed(tmp_path: Path) -> None:
 def test_a_page_without_the_block_has_no_invariant(tmp_path: Path) -> None:
     page = read_page(write_page(tmp_path))
     assert invariant_of(page) is None
-    assert "invariant" not in page.advice
+    assert page.assertion == ""
 
 
 def test_the_block_is_not_one_of_the_probes(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_block_is_not_one_of_the_probes(tmp_path: Path) -> None:
 )
 def test_the_last_assertion_is_shown_in_one_line(tmp_path: Path, body: str, shown: str) -> None:
     page = read_page(write_page(tmp_path, proven(f"def f(lib, rng):\n{body}\n")))
-    assert page.advice["invariant"] == shown
+    assert page.assertion == shown
 
 
 def test_helpers_start_with_an_underscore(tmp_path: Path) -> None:
@@ -117,11 +117,10 @@ def test_an_invariant_on_a_log_takes_the_log_as_json() -> None:
 
 def test_a_page_says_why_and_beware(tmp_path: Path) -> None:
     page = read_page(write_page(tmp_path, proven()))
-    assert page.advice == {
-        "why": "The rule passes the upstream gradient on as it came.",
-        "beware": "The slope of the logarithm is 1 at 1, so ones hide it.",
-        "invariant": "assert abs(a.grad * a.data - 1).max() < 0.001",
-    }
+    why = "The rule passes the upstream gradient on as it came."
+    beware = "The slope of the logarithm is 1 at 1, so ones hide it."
+    assert page.advice_on(None) == page.advice_on("variant") == (None, Advice(why, beware))
+    assert page.assertion == "assert abs(a.grad * a.data - 1).max() < 0.001"
 
 
 def test_a_question_has_a_probe_a_text_and_an_answer(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 import typer
 
-from harness.answer_key.outcome import KINDS
+from harness.answer_key.outcome import KINDS, REFUSED, REFUSED_ELSEWHERE
 from harness.cli.app import open_app
 from harness.cli.help import commands_in, paragraphs, parameters_of, usage_words
 from harness.cli.questions import CHOICES, read_prediction
@@ -90,7 +90,7 @@ VOCABULARY = {
     *BRIEF.values(),
     *WORDS.values(),
     *(IN_PLACE_HEADING, NARROW_HEADING),
-    "guard-lost",
+    *("guard-lost", REFUSED, REFUSED_ELSEWHERE),
     *(kind.noun for kind in KINDS_OF_PAGES),
     *_REMEDIES.values(),
     *PLURALS.values(),

@@ -106,8 +106,11 @@ def test_what_is_left_out_and_what_is_not_installed_is_a_line_each() -> None:
         missing={"torch": verbatim("torch is not installed")},
     )
     lines = shown(report)
-    assert "Left out, see --full: q" in lines
+    assert "Left out: q, because it is random" in lines
     assert "Not installed, see --full: torch" in lines
+    many = {name: verbatim("it is random") for name in "qrs"}
+    lines = shown(report_with([run_of("p", None, "crash")], left_out=many))
+    assert "Left out, see --full: q, r, s" in lines
 
 
 DIFF = """\
@@ -144,6 +147,8 @@ def test_a_long_change_is_cut_and_says_so() -> None:
     lines = shown(report_with([run_of("p", None, "crash")], diff=diff, sites=sites))
     assert "  ... 3 more lines, see --full" in lines
     assert "and more in f, g, see --full" in lines
+    one = diff.replace("-line 0\n-line 1\n", "")
+    assert "  ... 1 more line, see --full" in shown(report_with([], diff=one, sites=sites))
 
 
 def test_caught_counts_silent_probes_and_names_what_could_not_judge_all() -> None:
@@ -158,6 +163,10 @@ def test_caught_counts_silent_probes_and_names_what_could_not_judge_all() -> Non
     nothing = [run_of("p", None, "silent-corruption", missed_by=["shape"])]
     assert row(shown(report_with(nothing)), "Caught") == "Caught by nothing"
     assert row(shown(report_with(runs[2:])), "Caught") == "Caught the error itself"
+    unseen = run_of("refuse-s", None, "crash", missed_by=["guard"])
+    assert row(shown(report_with([unseen])), "Caught") == "Caught by nothing"
+    counted = row(shown(report_with([*runs[2:], unseen])), "Caught")
+    assert counted == "Caught the error itself: 1 of 2 crashes"
 
 
 def test_the_check_to_write_says_which_silent_probes_satisfy_it() -> None:
@@ -182,17 +191,39 @@ def test_what_differs_from_the_page_is_in_its_row_and_in_a_line() -> None:
     assert "Some results are not as the page says." in lines
 
 
-def test_another_engine_is_compared_and_gets_no_advice_about_ours() -> None:
+def test_a_probe_that_one_loss_takes_to_the_change_is_not_one_that_never_runs_it() -> None:
+    runs = [
+        run_of("p", "uniform", "not-reached"),
+        run_of("p", "weighted", "crash"),
+        run_of("q", None, "not-reached"),
+    ]
+    assert "Never run the changed code: q" in shown(report_with(runs))
+
+
+def test_a_shape_is_called_right_only_if_an_array_is_there() -> None:
+    template = "{leaf} has no gradient, expected one"
+    missing = message(template, leaf="a_leaf_with_a_very_long_name_that_does_not_fit_in_a_column")
+    run = run_of("p", None, "silent-corruption", kind="value", evidence=missing)
+    assert "right shape" not in "\n".join(shown(report_with([run])))
+    values = message("{array} is {actual}, expected {expected}", array="a" * 40, actual="b" * 40,
+                     expected="c" * 40)  # fmt: skip
+    wrong = msgspec.structs.replace(run, evidence=values)
+    assert "right shape, wrong values" in "\n".join(shown(report_with([wrong])))
+
+
+def test_runs_that_the_page_does_not_explain_are_counted() -> None:
+    runs = [run_of("p", None, "disguised-correct"), run_of("q", None, "crash")]
+    lines = shown(report_with(runs, unexplained=(1, 2)))
+    assert "Why     Here 1 of 2 runs do not end as the page explains; in all: 1 crash, 1" in lines
+
+
+def test_another_engine_is_compared() -> None:
     report = msgspec.structs.replace(
         report_with([run_of("p", None, "crash")]),
         engine=EngineReport("theirs", None, foreign=True),
-        why="It does.",
-        invariant="assert a",
     )
     text = "\n".join(shown(report))
     assert "1 of 1 runs end as the page says" in text
-    assert "Why" not in text
-    assert "Write" not in text
 
 
 def test_what_another_engine_does_is_shown_although_the_page_says_otherwise() -> None:

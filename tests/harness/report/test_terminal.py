@@ -36,6 +36,22 @@ def test_losses_that_end_alike_are_one_entry_and_others_are_not() -> None:
     assert "weighted    ✗ crash" in shown(unlike, "p")
 
 
+def test_evidence_of_one_loss_is_not_shown_as_that_of_both() -> None:
+    numbers = {"uniform": "a.grad is 1", "weighted": "a.grad is 7"}
+    runs = [run_of("p", loss, "crash", evidence=numbers[loss]) for loss in LOSSES]
+    text = shown(report_with(runs), "p")
+    assert "both losses ✗ crash" in text
+    assert "under the weighted loss:" in text
+    assert text.index("under the weighted loss:") < text.index("a.grad is 7")
+    same = [run_of("p", loss, "crash", evidence="a.grad is 7") for loss in LOSSES]
+    assert "under the" not in shown(report_with(same), "p")
+
+
+def test_losses_that_are_right_for_other_reasons_are_two_entries() -> None:
+    runs = [run_of("p", loss, "disguised-correct", why=f"why {loss}") for loss in LOSSES]
+    assert "both losses" not in shown(report_with(runs), "p")
+
+
 def test_a_run_shows_evidence_and_who_caught_and_missed_it() -> None:
     run = run_of(
         *("p", "weighted", "silent-corruption"),

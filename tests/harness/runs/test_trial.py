@@ -96,3 +96,36 @@ def calls_of_gradcheck(probe: Probe, loss: str, shared: ReplyCache) -> int:
     assert isinstance(measured, Measured)
     assert not measured.problem
     return len(trial.function.__globals__["CALLS"])
+
+
+COMPLEX = """\
+import numpy as np
+
+
+def steps(a=[1.0]):
+    "Two steps."
+    yield {"loss": 1.0}
+    yield {"loss": np.array(1.0) + 0j}
+
+
+class Layer:
+    def train(self): ...
+    eval = train
+    def __call__(self, x): return x.data + 0j
+    def state_dict(self): return {}
+    def modules(self): return [self]
+
+
+def module_complex(lib, x=(2, 3)):
+    "A layer."
+    return Layer()
+"""
+
+
+def test_a_complex_loss_ends_the_run() -> None:
+    steps, module = read_probes(COMPLEX, "complex.py")
+    run = observe(Trial(LIBRARY, steps), None)
+    assert str(run.failure) == "TypeError in step 1: the loss is complex"
+    assert len(run.log) == 1
+    run = observe(Trial(LIBRARY, module), None)
+    assert str(run.failure) == "TypeError in train: the output is complex"

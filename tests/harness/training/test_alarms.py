@@ -132,3 +132,10 @@ def test_a_page_that_contradicts_itself_is_a_finding(
     tmp_path: Path, invariant: str, keys: str, alarms: str, problem: str
 ) -> None:
     assert problem in "".join(findings(checked(tmp_path, invariant, keys, alarms)))
+
+
+def test_a_report_with_false_alarms_is_not_as_the_page_says(tmp_path: Path) -> None:
+    false, true = shares()
+    (right,) = checked(tmp_path, alarms=stated(round(false, 2), round(true, 2))).reports
+    (wrong,) = checked(tmp_path, alarms=stated(round(false, 2) + 0.2, round(true, 2))).reports
+    assert (right.agrees, wrong.agrees) == (True, False)

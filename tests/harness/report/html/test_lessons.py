@@ -10,7 +10,7 @@ import pytest
 
 from harness.report.html import lesson
 from tests.harness.command import harness, hide_oracles
-from tests.harness.report.html.test_browser import CHROMIUM, FLAGS, Visit
+from tests.harness.report.html.browser import CHROMIUM, FLAGS, Visit
 from tests.harness.sound_page import spoilt, write_page
 
 needs_browser = pytest.mark.skipif(
@@ -122,3 +122,16 @@ def test_a_large_picture_is_scrolled_to_what_a_step_adds_and_printed_as_a_whole(
             assert page.evaluate(INK) != dark
             assert page.evaluate(WHOLE) == [True, True]
         browser.close()
+
+
+def test_a_page_on_a_variant_says_which_engine_its_text_is_not_about(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    variant = ("--on", "accumulate-in-place", "--probe", "div-stretched-axis")
+    with pytest.MonkeyPatch.context() as patch:
+        hide_oracles(patch)
+        status = harness("break", "skip-unbroadcast-div", *variant, "--html", str(file)).returncode
+    assert status == 0
+    page = unescape(file.read_text(encoding="utf-8"))
+    assert "This text does not describe minigrad with accumulate-in-place; the table" in page
+    assert "runs do not end as the page explains; in all: " in page
+    assert "<dt>Beware</dt>" not in page

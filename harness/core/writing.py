@@ -1,0 +1,108 @@
+"""Files that are written for a user: whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from harness.core.errors import EnvironmentProblem, Sentence, UsageError
+from harness.core.message import Message, message
+
+READABLE, PRIVATE = 0o666, 0o600
+"""The permissions of a new file, before the umask: for everyone, or for its owner only."""
+
+_FREE_SPACE = "free some space, or name a file in a folder that exists and is writable"
+
+
+def write_file(path: Path, content: str | bytes, permissions: int = READABLE) -> None:
+    """Replace a file as a whole: it keeps its old content if the new one cannot be written.
+
+    The content goes to another file in the same folder, which is then renamed. An existing file
+    keeps its permissions, and a symbolic link its target. A pipe, a device, or a file that is open
+    as a descriptor of this process (`/dev/stdout`) is written to directly.
+
+    Raises EnvironmentProblem if the file cannot be written.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        old = path.stat() if path.exists() else None
+        if old and (descriptor := _open_descriptor(old)) is not None:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            _write_all(os.dup(descriptor), data)
+        elif old and not stat.S_ISREG(old.st_mode):
+            _write_all(os.open(path, os.O_WRONLY), data)
+        elif old and not os.access(path, os.W_OK):
+            raise unwritable(path, message("permission denied"))
+        else:
+            _replace(path.resolve(), data, permissions, old)
+    except (OSError, ValueError, RuntimeError) as error:  # a null character; a loop of links
+        raise unwritable(path, error) from None
+
+
+def write_new(path: Path, content: str | bytes, remedy: Sentence) -> None:
+    """Write a new file; nothing is left of one that cannot be written completely.
+
+    Raises UsageError, with this remedy, if there is anything at the path, and EnvironmentProblem if
+    it cannot be written.
+    """
+    try:
+        path.open("xb").close()  # from now on, nobody else can create it
+    except FileExistsError:
+        raise UsageError(message("{path} already exists", path=path), remedy) from None
+    except FileNotFoundError:
+        raise EnvironmentProblem(
+            message("there is no folder {folder}", folder=path.parent),
+            "name a file in a folder that exists and is writable",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise unwritable(path, error) from None
+    try:
+        write_file(path, content)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def unwritable(path: Path, why: Exception | Message) -> EnvironmentProblem:
+    """Return the error of a file or folder that cannot be written, and why."""
+    reason = getattr(why, "strerror", None) or why
+    problem = message("{path} cannot be written: {reason}", path=path, reason=reason)
+    return EnvironmentProblem(problem, _FREE_SPACE)
+
+
+def _replace(path: Path, data: bytes, permissions: int, old: os.stat_result | None) -> None:
+    draft = path.with_name(f".breaklab-{os.urandom(8).hex()}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
+        _write_all(descriptor, data, complete=True)
+        if old:
+            with suppress(OSError):  # only the administrator may give a file away
+                os.chown(draft, old.st_uid, old.st_gid)
+            draft.chmod(stat.S_IMODE(old.st_mode))
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write_all(descriptor: int, data: bytes, *, complete: bool = False) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        if complete:
+            file.flush()
+            os.fsync(descriptor)
+
+
+def _open_descriptor(info: os.stat_result) -> int | None:
+    """Return a descriptor of this process on which that file is open for writing; else None."""
+    folder = Path("/dev/fd")
+    numbers = sorted(int(entry.name) for entry in folder.iterdir()) if folder.is_dir() else (1, 2)
+    for number in numbers:
+        with suppress(OSError):  # it is closed, or only open for reading
+            if os.path.samestat(os.fstat(number), info):
+                os.write(number, b"")
+                return number
+    return None

@@ -1,0 +1,153 @@
+"""What the style sheet does to the pages, as Chromium computes it."""
+
+import re
+from collections import defaultdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.grade.feedback import disclose
+from harness.report.html.reports import diagnosis_page, grade_page, matrix_page
+from tests.harness.command import harness
+from tests.harness.grade.results import MIXED
+from tests.harness.matrix.made import everything
+from tests.harness.report import diagnoses
+from tests.harness.report.html.browser import CHROMIUM, Visit, answer_by_clicking
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
+    pytest.mark.skipif(not find_spec("playwright"), reason="needs Playwright"),
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.usefixtures("without_oracles"),
+]
+
+PAGE = "skip-unbroadcast"
+PALETTE = {
+    "light": {"ink": "#1d2329", "soft": "#59636e", "right": "#0a5ca8", "wrong": "#b03a06"},
+    "dark": {"ink": "#e6e9ed", "soft": "#9fabb7", "right": "#7cbcff", "wrong": "#ff9d6c"},
+}
+COMPONENTS = (
+    *(".top", ".index", "fieldset", ".diff", ".tile", ".graph", ".curves", ".gradients"),
+    *(
+        ".outcomes",
+        ".stage",
+        ".cards",
+        ".advice",
+        ".grid",
+        ".finding",
+        ".judged",
+        ".term",
+        ".following",
+    ),
+)
+"""What a page consists of."""
+SHARED = {"wrap", "js-only", "prose", "scroll", "lead", "crumb", "plain"}
+"""Classes that are for elements of several components."""
+
+
+@pytest.fixture(scope="module", params=["en", "es"])
+def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with two pages, in each language."""
+    out: Path = tmp_path_factory.mktemp(request.param) / "lab.html"
+    done = harness("html", PAGE, "sub-sign", "--lang", request.param, "--out", str(out))
+    assert (done.returncode, done.stderr) == (0, "")
+    return out
+
+
+def look_of(element: Any) -> tuple[str, int]:
+    """The computed colour of an element's text, as `#rrggbb`, and its weight."""
+    color, weight = element.evaluate(
+        "element => [getComputedStyle(element).color, getComputedStyle(element).fontWeight]"
+    )
+    red, green, blue = (int(number) for number in color[4:-1].split(","))
+    return f"#{red:02x}{green:02x}{blue:02x}", int(weight)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_answer_has_the_colour_of_right_or_wrong(browser: Any, lab: Path, scheme: str) -> None:
+    ink, soft, right, wrong = PALETTE[scheme].values()
+    with Visit(browser, lab, f"#{PAGE}", color_scheme=scheme) as page:
+        fields = page.locator(f"#{PAGE} fieldset[data-kind=outcome]")
+        for number, answered in enumerate((False, True, True)):
+            field = fields.nth(number)
+            correct = field.get_attribute("data-answer")
+            chosen = "silent-corruption" if number == 1 else "crash"  # right, then wrong
+            if answered:
+                field.locator(f"input[value={chosen}]").check()
+            is_right = chosen == correct
+            for choice in field.locator(".choice").all():
+                value = choice.locator("input").get_attribute("value")
+                color = ink
+                if answered:
+                    color = right if value == correct else wrong if value == chosen else soft
+                assert look_of(choice.locator("b")) == (color, 700)
+                assert look_of(choice.locator("small")) == (soft, 400)
+            assert look_of(field.locator("legend code")) == (ink, 600)
+            assert look_of(field.locator(".answer p")) == (ink, 400)
+            if answered:
+                assert is_right == (number == 1)
+                assert look_of(field.locator(".mark")) == (right if is_right else wrong, 700)
+        typed = page.locator(f"#{PAGE} fieldset:has(input[type=text])").first
+        typed.locator("input").fill("1.5")
+        typed.locator("button").click()
+        assert look_of(typed.locator(".mark")) == (wrong, 700)
+        assert look_of(typed.locator(".answer div p")) == (ink, 400)
+
+
+def test_a_page_that_is_done_is_marked_in_the_index(browser: Any, lab: Path) -> None:
+    with Visit(browser, lab, f"#{PAGE}") as page:
+        page.click(f"#{PAGE} .show-all")
+        page.click(".brand")
+        mark = page.locator(f"[data-done={PAGE}]")
+        mark.wait_for()
+        assert look_of(mark) == ("#12805c", 600)
+
+
+MATCHES = """components => {
+  const found = [];
+  const visit = rules => {
+    for (const rule of rules) {
+      if (rule.cssRules && !rule.selectorText) visit(rule.cssRules);
+      for (const selector of (rule.selectorText || '').split(',')) {
+        const plain = selector.trim().replace(/:(hover|focus-visible|focus)/g, '');
+        for (const element of plain ? document.querySelectorAll(plain) : []) {
+          const part = element.closest(components);
+          const name = part && components.split(', ').find(name => part.matches(name));
+          found.push([selector.trim(), name || element.localName]);
+        }
+      }
+    }
+  };
+  visit(document.styleSheets[0].cssRules);
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("lab", ["en"], indirect=True)
+def test_a_class_is_styled_in_one_component_only(browser: Any, lab: Path, tmp_path: Path) -> None:
+    pages = {
+        "matrix": matrix_page(everything()),
+        "grade": grade_page(disclose(MIXED)),
+        "diagnosis": diagnosis_page(diagnoses.diagnosis(diagnoses.defect(1, alike=True))),
+    }
+    components = defaultdict[str, set[str]](set)
+    with Visit(browser, lab, f"#{PAGE}") as page:
+        answer_by_clicking(page.locator(f"#{PAGE}"))
+        for number in (0, 1):
+            page.locator(".stage:visible .broken [data-edge] .hit").nth(number).click(force=True)
+        for selector, component in page.evaluate(MATCHES, ", ".join(COMPONENTS)):
+            components[selector].add(component)
+    for name, text in pages.items():
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+        with Visit(browser, tmp_path / f"{name}.html") as page:
+            for selector, component in page.evaluate(MATCHES, ", ".join(COMPONENTS)):
+                components[selector].add(component)
+    assert len(components) > 100
+    leaking = {
+        selector: found
+        for selector, found in components.items()
+        if len(found) > 1 and set(re.findall(r"\.([\w-]+)", selector)) - SHARED
+    }
+    assert leaking == {}
