@@ -117,7 +117,7 @@ class _Suite:
     """A collected suite, and the engine that it has imported."""
 
     def __init__(self, task: Task, order: Collect) -> None:
-        self.order, self.scratch = order, Path.cwd()
+        self.task, self.order, self.scratch = task, order, Path.cwd()
         self.root = self.current = self.scratch / order.folder
         """The folder of the submission, and the current folder when a run begins."""
         self.files = {f"{order.folder}/{name}": data for name, data in order.files.items()}
