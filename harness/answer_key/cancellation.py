@@ -1,4 +1,4 @@
-"""Cancellation: where a wrong number became a right one, as two recorded walks show it."""
+"""Cancellation: where a wrong number became a right one, found by comparing two recorded walks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Walks = tuple[Sequence[TraceStep], Sequence[TraceStep]]
 """Those of the broken and of the clean engine."""
 
 MOST = 3
-"""The most places that are named."""
+"""The largest number of places that are named."""
 
 UPDATE = message("the update of the parameters")
 
@@ -36,7 +36,7 @@ def cancelled_by(walks: Walks) -> list[Message]:
 
 
 def misled(walks: Walks) -> Message | None:
-    """Return which op of both graphs receives another number, from another operand."""
+    """Return which op of both graphs receives a different number, from a different operand."""
     for match in _matches(walks):
         for user, _, _ in _misled(match):
             return message("what `{op}` receives", op=match.graph.steps[user].op)

@@ -1,4 +1,4 @@
-"""Matching the nodes of two walks: a node is what it computes, and a leaf is its value.
+"""Matching the nodes of two walks: a node by what it computes, a leaf by its value.
 
 A node's identity is its op and the identities of its operands, from the leaves up. Nodes whose
 identity occurs once in both walks are the same node. The others are matched from the output down,

@@ -190,7 +190,7 @@ for _name, _member in vars(np.random.Generator).items():
 
 @contextmanager
 def _moved_generators(pattern: int) -> Iterator[None]:
-    """Let new generators draw moved numbers inside."""
+    """Make new generators draw moved numbers inside."""
 
     def default_rng(seed: Any = None) -> np.random.Generator:
         if isinstance(seed, np.random.Generator):

@@ -238,7 +238,7 @@ class Form(msgspec.Struct, frozen=True):
     numbers: tuple[Quantity, ...] = ()
     """Only the keys of these matter."""
     may_be_empty: bool = False
-    """Whether nothing at all is a valid result, where the measurement does not apply."""
+    """Whether an empty result is valid, where the measurement does not apply."""
 
     def fits(self, measured: Measured, leaves: Mapping[str, Array]) -> bool:
         """Whether this is a result for a run with these leaves."""
@@ -371,7 +371,7 @@ ORDINALS = (
 
 
 def leaf_name(name: str, suffix: str = "") -> Message:
-    """Return the name of a leaf as a reader would say it: a created one has no name of its own."""
+    """Return the name of a leaf as reports show it: a created one has no name of its own."""
     match = CREATED.fullmatch(name)
     if match is None:
         return verbatim(f"{name}{suffix}")

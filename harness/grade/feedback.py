@@ -123,7 +123,7 @@ def disclose(
 
 
 def _without_run_text(report: SuiteReport) -> SuiteReport:
-    """Return a result with names that stand in the submission, and reasons in our own words."""
+    """Return a result with names that occur in the submission, and reasons in our own words."""
 
     def names(tests: Iterable[str]) -> list[str]:
         return [report.shown.get(test, "a test") for test in tests]

@@ -92,7 +92,7 @@ def read_submission(path: Path) -> SubmittedFiles:
         files[name] = _read(file, name)
         size += len(files[name])
         if size > LARGEST:
-            raise NotGradable("its files have more than {most} MiB", most=LARGEST // 1024**2)
+            raise NotGradable("its files are larger than {most} MiB", most=LARGEST // 1024**2)
     if not files:
         raise NotGradable("the folder is empty")
     return SubmittedFiles(path.name, dict(sorted(files.items())), sorted(left_out))
@@ -149,7 +149,7 @@ def _read(file: Path, name: str) -> bytes:
     except OSError as error:
         raise _unreadable(shown, error) from None
     if len(data) > LARGEST:
-        raise NotGradable("its files have more than {most} MiB", most=LARGEST // 1024**2)
+        raise NotGradable("its files are larger than {most} MiB", most=LARGEST // 1024**2)
     return data
 
 

@@ -191,7 +191,7 @@ class Trial:
 
 
 class NotHeld(Exception):
-    """A leaf that the probe creates does not have the value that it was to have."""
+    """A leaf that the probe creates does not have the value that it should have."""
 
 
 _WORDS = "loss", "output"
