@@ -12,7 +12,7 @@ from harness.core.message import Message, message
 from harness.core.run import NumericArray, TraceStep
 
 Walks = tuple[Sequence[TraceStep], Sequence[TraceStep]]
-"""Those of the broken and of the clean engine."""
+"""The walks of the broken and of the clean engine."""
 
 MOST = 3
 """The largest number of places that are named."""
@@ -28,7 +28,7 @@ def cancelled_by(walks: Walks) -> list[Message]:
     """
     matches = _matches(walks)
     if len(matches) > 1 and _wrong_values(matches[-1]):
-        return []  # what is logged does not show it
+        return []  # the log does not show where it was cancelled
     places = [place for match in matches for place in (*_in_values(match), *_in_rules(match))]
     if len(matches) > 1 and any(_has_wrong_gradient(match) for match in matches):
         places.append(UPDATE)

@@ -98,7 +98,7 @@ class WalkGraph:
 
     @cached_property
     def value_scales(self) -> Mapping[int, float]:
-        """The largest value that each node was computed from, or its own."""
+        """The largest value that each node was computed from, or its own value."""
         scales: dict[int, float] = {}
         for step in sorted(self.steps.values(), key=lambda step: step.index):
             operands = [scales.get(index, 0.0) for index in step.parents if index is not None]

@@ -78,7 +78,7 @@ KINKS = Measurement(
         may_be_empty=True,
     ),
 )
-"""Another choice at a kink is not a bug."""
+"""A different choice at a kink is not a bug."""
 
 MEASUREMENTS = (KINKS, CONDITIONING)
 """These must be measured on the unpatched engine."""
@@ -150,8 +150,8 @@ REFUSED, REFUSED_ELSEWHERE = "refused", "refused-elsewhere"
 def _judge_refusal(run: Run, key: Run) -> Judgement:
     """Return the outcome if the clean engine refuses this probe, that is, raises an exception.
 
-    The two ends are compared by type, by place in the probe (phase, step and line) and by place in
-    the engine (file, function and statement), never by text: texts contain numbers.
+    The two exceptions are compared by type, by place in the probe (phase, step and line) and by
+    place in the engine (file, function and statement), never by text: texts contain numbers.
 
     | the broken engine                           | outcome             | kind                |
     | ------------------------------------------- | ------------------- | ------------------- |

@@ -178,9 +178,9 @@ class _Comparing:
 
     residue: float
     wrong: list[str] = field(default_factory=list)
-    """The functions of which a call gives wrong numbers."""
+    """The functions with a call that gives wrong numbers."""
     others: list[str] = field(default_factory=list)
-    """Those that are called with other numbers, or not as often."""
+    """The functions that are called with other numbers, or not as often."""
     compared: int = 0
 
     def compare(self, name: str, broken: Mapping[str, _Call], clean: Mapping[str, _Call]) -> None:

@@ -1,6 +1,6 @@
 """The check that rounding does not decide the results of a page's probes.
 
-If it does, a correct rewrite of the engine would be called wrong, or a bug right.
+If it did, a correct rewrite of the engine could be called wrong, or a bug right.
 """
 
 from __future__ import annotations

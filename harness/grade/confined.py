@@ -126,7 +126,7 @@ class _Suite:
         """The functions that ran before the first test."""
 
     def write_files(self) -> None:
-        """Write the submission into the scratch folder, which holds nothing else afterwards."""
+        """Write the submission into the scratch folder, which contains nothing else afterwards."""
         empty_folder(self.scratch)
         self.root.mkdir()
         os.chdir(self.root)

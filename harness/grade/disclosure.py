@@ -1,8 +1,8 @@
 """What a student may read of a suite's run: names in the submission, and our own sentences.
 
-A run can put anything that it has read into a message, into the name of a test or into that of an
-exception's type. So text of a run is `Said`, which carries what a student reads in its place; that
-is made from the submitted files, from a fixed list of exceptions, and from numbers.
+A run can put anything that it has read into a message, or into the name of a test or of an
+exception type. So text of a run is wrapped in `Said`, together with what a student reads instead.
+That is made only from the submitted files, a fixed list of exceptions, and numbers.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ WITHHELD = "your instructor can see the reason"
 _BESIDE = " (a file is graded without those beside it: grade its folder instead)"
 
 _MOST_SCOPES = 2
-"""The names of a test and of its class; a longer path of known names could spell anything."""
+"""A test and its class; a longer path of known names could spell anything."""
 
 
 class Words:
-    """The words in the Python files of a submission: what its author wrote, and no run has made."""
+    """The words in the Python files of a submission: written by its author, not by a run."""
 
     def __init__(self, submitted: SubmittedFiles) -> None:
         self.files, self.beside = submitted.files, submitted.beside

@@ -38,7 +38,7 @@ class SubmittedFiles:
     files: dict[str, bytes]
     """By their path below the folder."""
     left_out: list[str] = field(default_factory=list)
-    """What does not belong to the submission, of what was found in the folder."""
+    """What was found in the folder and does not belong to the submission."""
     is_file: bool = False
     beside: frozenset[str] = frozenset()
     """The modules beside a single file, which is graded without them."""
@@ -109,7 +109,7 @@ def _modules_beside(path: Path) -> frozenset[str]:
 
 
 def _files(folder: Path, left_out: list[str]) -> Iterator[Path]:
-    """Yield the files in a folder, in any order; note what is left out."""
+    """Yield the files in a folder, in any order, and record what is left out."""
     pending, count = [folder], 0
     while pending:
         current = pending.pop()
