@@ -141,7 +141,9 @@ def infection_of(
         if not (all(walked) and name.startswith(INNER)):
             comparing.compare(name, functions[0].get(name, {}), functions[1].get(name, {}))
     if comparing.wrong:
-        return Infection("wrong", verbatim(comparing.wrong[0]), cancelled_by(walks))
+        name = comparing.wrong[0]
+        where = verbatim(name) if name else message("a leaf")
+        return Infection("wrong", where, cancelled_by(walks))
     if any(walked) and not all(walked):
         return UNKNOWN
     if place := misled(walks):
@@ -178,14 +180,14 @@ class _Comparing:
 
     residue: float
     wrong: list[str] = field(default_factory=list)
-    """The functions with a call that gives wrong numbers."""
+    """The functions with a call that gives wrong numbers; the name of a leaf is empty."""
     others: list[str] = field(default_factory=list)
     """The functions that are called with other numbers, or not as often."""
     compared: int = 0
 
     def compare(self, name: str, broken: Mapping[str, _Call], clean: Mapping[str, _Call]) -> None:
         """Compare the calls of a function, in the same order or in another."""
-        shown = name.removeprefix(INNER).removeprefix(VISIT).replace("/", ".") or "a leaf"
+        shown = name.removeprefix(INNER).removeprefix(VISIT).replace("/", ".")
         same = {n for n, call in broken.items() if n in clean and self._is_same(call, clean[n])}
         self.compared += sum(not (broken[n].is_idle and clean[n].is_idle) for n in same)
         rest = [call for number, call in clean.items() if number not in same]

@@ -1,13 +1,13 @@
 """The leaves that a probe creates itself: its layers' weights, and tensors that it makes.
 
 They are numbered in the order of creation, and named by what a reader sees: `Linear[0].weight` is
-the weight of the first Linear, `tensor[0]` the first tensor that the probe's own text makes. The names are the
-same on every engine, so that two runs can be compared. What the engine's code makes for itself (a
-state of zeros, a copy for a recomputation) has no name, and is not recorded.
+the weight of the first Linear, `tensor[0]` the first tensor that the probe's own text makes. The
+names are the same on every engine, so that two runs can be compared. What the engine's code makes
+for itself (a state of zeros, a copy for a recomputation) has no name, and is not recorded.
 
-The engine needs no changes: a wrapper around the constructor of its tensors, and
-around the assignment of attributes of its layers, exists only while a probe runs. PyTorch has a
-hook for its layers. An adapter's own layers report their weights themselves.
+The engine needs no changes: a wrapper around the constructor of its tensors, and around the
+assignment of attributes of its layers, exists only while a probe runs. PyTorch has a hook for its
+layers. An adapter's own layers report their weights themselves.
 """
 
 from __future__ import annotations
