@@ -1,4 +1,4 @@
-"""Cancellation: where a wrong number became a right one, as two recorded walks show it."""
+"""Cancellation: where a wrong number became a right one, found by comparing two recorded walks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from harness.core.message import Message, message
 from harness.core.run import NumericArray, TraceStep
 
 Walks = tuple[Sequence[TraceStep], Sequence[TraceStep]]
-"""Those of the broken and of the clean engine."""
+"""The walks of the broken and of the clean engine."""
 
 MOST = 3
-"""The most places that are named."""
+"""The largest number of places that are named."""
 
 UPDATE = message("the update of the parameters")
 
@@ -28,7 +28,7 @@ def cancelled_by(walks: Walks) -> list[Message]:
     """
     matches = _matches(walks)
     if len(matches) > 1 and _wrong_values(matches[-1]):
-        return []  # what is logged does not show it
+        return []  # the log does not show where it was cancelled
     places = [place for match in matches for place in (*_in_values(match), *_in_rules(match))]
     if len(matches) > 1 and any(_has_wrong_gradient(match) for match in matches):
         places.append(UPDATE)
@@ -36,7 +36,7 @@ def cancelled_by(walks: Walks) -> list[Message]:
 
 
 def misled(walks: Walks) -> Message | None:
-    """Return which op of both graphs receives another number, from another operand."""
+    """Return which op of both graphs receives a different number, from a different operand."""
     for match in _matches(walks):
         for user, _, _ in _misled(match):
             return message("what `{op}` receives", op=match.graph.steps[user].op)

@@ -88,7 +88,7 @@ def ill_conditioned(key: Run) -> dict[str, float]:
 
 
 def description_of(name: str) -> Message:
-    """Return the name of an array, or of what else can move, for people."""
+    """Return the name of an array, or of what else can move, as reports show it."""
     step, entry = _parts_of(name)
     if step:
         return message("{entry} after step {step}", entry=array_name(entry), step=step)

@@ -212,8 +212,8 @@ class Report(msgspec.Struct, frozen=True):
     resembles: list[str] = []
     """The probes on which the unbroken engine already gives the break's wrong results."""
     why: str = ""
-    """Why the break does what it does, in the page's words; empty if the page does not say, or not
-    of these runs: see `harness.experiment.quoting`."""
+    """Why the break does what it does, in the page's words; empty if the page has none, or
+    none about these runs: see `harness.experiment.quoting`."""
     beware: str = ""
     """Where it hides, in the page's words."""
     invariant: str = ""

@@ -238,7 +238,7 @@ class Form(msgspec.Struct, frozen=True):
     numbers: tuple[Quantity, ...] = ()
     """Only the keys of these matter."""
     may_be_empty: bool = False
-    """Whether nothing at all is a valid result, where the measurement does not apply."""
+    """Whether an empty result is valid, where the measurement does not apply."""
 
     def fits(self, measured: Measured, leaves: Mapping[str, Array]) -> bool:
         """Whether this is a result for a run with these leaves."""
@@ -305,7 +305,7 @@ def _is_shaped(
 
 
 UNMEASURED = Form()
-"""That of a measurement which only fails, or says why it measured nothing."""
+"""The form of a measurement that only fails, or says why it measured nothing."""
 
 
 class Measurement(msgspec.Struct, frozen=True):
@@ -339,11 +339,11 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
     """A digest of the numbers in a value, to compare two runs up to rounding."""
 
     checksum: int
-    """Of what is not a finite number: the places of NaN and infinities, and constants."""
+    """The checksum of all else: the places of NaN and infinities, and constants."""
     projection: float = 0.0
     """The sum of the numbers, times fixed irregular weights."""
     rounding: float = 0.0
-    """How far two projections of equal numbers may be apart."""
+    """How far the projections of equal numbers may differ."""
 
 
 INNER, VISIT, MORE = "~", "*", "+"
@@ -358,7 +358,7 @@ CREATED = re.compile(r"([^\W\d]\w*)\[(\d+)\](?:\.([\w.]+))?")
 """The names of leaves that a probe creates: see `harness.engines.creations`."""
 
 GRAD = ".grad"
-"""What follows the name of a leaf in the name of its gradient."""
+"""The suffix of a leaf's name in the name of its gradient."""
 
 ORDINALS = (
     message("first"),
@@ -371,7 +371,7 @@ ORDINALS = (
 
 
 def leaf_name(name: str, suffix: str = "") -> Message:
-    """Return the name of a leaf as a reader would say it: a created one has no name of its own."""
+    """Return the name of a leaf as reports show it: a created one has no name of its own."""
     match = CREATED.fullmatch(name)
     if match is None:
         return verbatim(f"{name}{suffix}")
@@ -413,9 +413,9 @@ class Run(msgspec.Struct, frozen=True):
     """The leaves that a probe of steps creates, and their gradients, at each snapshot of the log
     and at the end."""
     large: Annotated[list[dict[Name, Digest]], _MANY] = []
-    """The same for large ones, in any probe; one of a single backward pass has one snapshot."""
+    """The same for large leaves, in any probe; a single backward pass has one snapshot."""
     not_compared: int = 0
-    """How many created leaves there are whose gradients the engine does not give."""
+    """The number of created leaves whose gradients cannot be read from the engine."""
     mutated: dict[Name, Array] = {}
     """The leaves, and `cotangent`, that the run changed in place, with their final values."""
     shared: Annotated[list[tuple[Name, Name]], _MANY] = []
@@ -429,7 +429,7 @@ class Run(msgspec.Struct, frozen=True):
     """The numbers of the patch's sites that were executed. If there are none and no failure,
     nothing else is recorded: the run equals the unpatched engine's."""
     trail: dict[str, Digest] = {}
-    """Digests of what the functions around the sites were given, and gave: see
+    """Digests of what the functions around the sites received and returned: see
     `harness.runs.recorder`."""
     called: list[str] | None = None
     """The engine's functions that the import or the run called, if requested and known: see

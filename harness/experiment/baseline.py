@@ -182,7 +182,7 @@ class Baseline:
         }
 
     def ill_conditioned(self, engine: Engine, probes: Sequence[Probe]) -> dict[str, Message]:
-        """Return the probes whose runs rounding moves so far that they show no small error.
+        """Return the probes in which rounding can hide small errors.
 
         Raises EnvironmentProblem if the engine does not load.
         """

@@ -132,7 +132,7 @@ class _Suite:
         """The functions that ran before the first test."""
 
     def write_files(self) -> None:
-        """Write the files into the scratch folder, which holds nothing else afterwards."""
+        """Write the files into the scratch folder, which contains nothing else afterwards."""
         empty_folder(self.scratch)
         write_files(self.scratch, self.files)
         os.chdir(self.current if self.current.is_dir() else self.scratch)

@@ -41,7 +41,7 @@ class SubmittedFiles:
     files: dict[str, bytes]
     """By their path below the folder. An empty folder is included, with a `/` at its end."""
     left_out: list[str] = field(default_factory=list)
-    """What does not belong to the submission, of what was found in the folder."""
+    """What was found in the folder and does not belong to the submission."""
     is_file: bool = False
     beside: frozenset[str] = frozenset()
     """The modules beside a single file, which is graded without them."""
@@ -94,7 +94,7 @@ def read_submission(path: Path) -> SubmittedFiles:
         files[name] = _read(file, name)
         size += len(files[name])
         if size > LARGEST:
-            raise NotGradable("its files have more than {most} MiB", most=LARGEST // 1024**2)
+            raise NotGradable("its files are larger than {most} MiB", most=LARGEST // 1024**2)
     if not files:
         raise NotGradable("the folder is empty")
     parents = {f"{parent}/" for name in files for parent in PurePosixPath(name).parents}
@@ -119,7 +119,7 @@ def _modules_beside(path: Path) -> frozenset[str]:
 
 
 def _files(folder: Path, left_out: list[str]) -> Iterator[Path]:
-    """Yield the files and folders in a folder, in any order; note what is left out."""
+    """Yield the files and folders in a folder, in any order, and record what is left out."""
     pending, count = [folder], 0
     while pending:
         current = pending.pop()
@@ -159,7 +159,7 @@ def _read(file: Path, name: str) -> bytes:
     except OSError as error:
         raise _unreadable(shown, error) from None
     if len(data) > LARGEST:
-        raise NotGradable("its files have more than {most} MiB", most=LARGEST // 1024**2)
+        raise NotGradable("its files are larger than {most} MiB", most=LARGEST // 1024**2)
     return data
 
 

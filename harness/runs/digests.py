@@ -51,7 +51,8 @@ def digest_of(array: np.ndarray[Any, Any]) -> Digest:
 class Numbers:
     """A digest of the numbers in a value and its parts, the same for equal values in any process.
 
-    An array counts as what it broadcasts to: axes of length 1, and equal slices, change nothing.
+    Arrays that broadcast to the same array are equal: axes of length 1 and equal slices do not
+    matter.
     """
 
     def __init__(self, *, exact: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The trail of a run: the numbers that each call of a changed function was given, and gave.
+"""The trail of a run: the numbers that each call of a changed function received and returned.
 
 A fault has *infected* a run if a changed function, given the same numbers as in the unpatched
 engine, returns or writes other ones (see `harness.answer_key.stage`). Only numbers count: a list
@@ -27,11 +27,11 @@ from harness.engines.loader import file_of
 from harness.runs.digests import CALLS, DEPTH, Numbers, add_digest
 
 FEW_CALLS = 50
-"""The same, where many tests are recorded."""
+"""The same if many tests are recorded."""
 
 BUDGET = 200_000
-"""The number of parts that are digested in a run. Runs that are equal up to there exhaust it at
-the same place; from there on, calls are only counted."""
+"""The number of parts that are digested in a run. Runs that are equal up to there reach it at
+the same place; after it, calls are only counted."""
 
 
 class Recorder:
@@ -86,7 +86,7 @@ class Recorder:
         return value
 
     def begin(self, call: _Call) -> str | None:
-        """Record what a call is given; return its key, or None if it is not recorded."""
+        """Record what a call receives; return its key, or None if it is not recorded."""
         if self.paused:
             return None
         name = INNER + call.name if INSIDE in call.name or _is_in_rule() else call.name

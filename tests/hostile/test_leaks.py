@@ -1,4 +1,4 @@
-"""Suites that read a secret and say it: no format shows it to a student.
+"""Suites that read a secret and disclose it: no format shows it to a student.
 
 A suite may be able to read what its author may not. Each sample puts `SECRET`, which it reads from
 a file, into something that a grading reports.
@@ -138,7 +138,7 @@ globals()["test_" + SECRET] = flaky
 """
 
 UNHEARD = ("notes", "module by letters", "last words of a test", "forged ids")
-"""What the instructor does not see either, or not in one piece."""
+"""What even the instructor does not see, or not in one piece."""
 
 QUICK = ("assertion", "exception type", "parameter", "module by letters", "last words")
 

@@ -89,7 +89,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 
 
 def rejection(name: str, reason: str, stated: str = "") -> SuiteReport:
-    """Return the report of a submission that no grader could look at.
+    """Return the report of a submission that could not be graded.
 
     `stated` is the reason as a student may read it.
     """

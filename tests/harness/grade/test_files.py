@@ -245,7 +245,7 @@ def test_what_cannot_be_sent_is_refused_by_its_name(tmp_path: Path) -> None:
         (lambda: strange.symlink_to("/etc/passwd"), "`strange` is a symbolic link"),
         (lambda: strange.symlink_to(tmp_path), "`strange` is a symbolic link"),
         (lambda: os.mkfifo(strange), "`strange` is not a regular file"),
-        (lambda: strange.write_bytes(bytes(LARGEST + 1)), "its files have more than 8 MiB"),
+        (lambda: strange.write_bytes(bytes(LARGEST + 1)), "its files are larger than 8 MiB"),
     ):
         make()
         with pytest.raises(NotGradable, match=reason):
