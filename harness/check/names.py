@@ -15,6 +15,7 @@ from harness.core.finding import Finding, finding_from
 from harness.core.vocabulary import PageKind
 from harness.diagnostics import DIAGNOSTICS
 from harness.pages.catalogue import Catalogue, nearest
+from harness.pages.diagnostic import name_of
 from harness.pages.front_matter import Break, Exercise
 from harness.pages.page import Page
 
@@ -83,7 +84,10 @@ class _Names:
         self.findings: list[Finding] = []
         self._names = {
             "probe": [*catalogue.shared_probes, *(probe.name for probe in page.probes)],
-            "diagnostic": [diagnostic.name for diagnostic in DIAGNOSTICS],
+            "diagnostic": [
+                *(diagnostic.name for diagnostic in DIAGNOSTICS),
+                *map(name_of, catalogue.diagnostic_files),
+            ],
         }
 
     def existing(self, kind: str, names: Iterable[str], *table: str | None) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from harness.matrix.controls import control_rows
 from harness.matrix.evaluation import Evaluation, Evaluations
 from harness.matrix.plan import Entry, Plan
 from harness.matrix.records import BreakRow, Difference, Matrix
+from harness.pages.diagnostic import name_of
 
 
 def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix:
@@ -79,10 +80,22 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
 
 
 def _rows_at_home(plan: Plan, evaluations: Evaluations) -> dict[Path, list[BreakRow]]:
-    """Return the rows of each catalogue root, without the probes of other folders."""
+    """Return the rows of each catalogue root, without probes and diagnostics of other folders."""
     rows: dict[Path, list[BreakRow]] = {root: [] for root in plan.choice.committed_files}
+    homes = {name_of(file): file.parent.parent for file in plan.choice.catalogue.diagnostic_files}
+    local = {
+        root: replace(
+            evaluations,
+            diagnostics=tuple(
+                diagnostic
+                for diagnostic in evaluations.diagnostics
+                if homes.get(diagnostic.name, root) == root
+            ),
+        )
+        for root in rows
+    }
     for entry, evaluation in zip(plan.breaks, evaluations.breaks, strict=True):
-        rows[entry.root].append(break_row(_at_home(entry, evaluation), evaluations))
+        rows[entry.root].append(break_row(_at_home(entry, evaluation), local[entry.root]))
     return rows
 
 

@@ -241,6 +241,18 @@ class Catalogue:
             for path in sorted((root / "probes").glob("*.py"))
         }
 
+    @cached_property
+    def diagnostic_files(self) -> tuple[Path, ...]:
+        """The files of the diagnostics that the folders bring: see `harness.pages.diagnostic`."""
+        return tuple(
+            path for root in self.roots for path in sorted((root / "diagnostics").glob("*.py"))
+        )
+
+    @cached_property
+    def diagnostic_texts(self) -> list[tuple[str, str]]:
+        """The path and the text of each of these files. Raises PageError if one cannot be read."""
+        return [(str(path), read_text(path)) for path in self.diagnostic_files]
+
     def probes_for(self, page: Page, wanted: Sequence[str] = ()) -> tuple[Probe, ...]:
         """Return the probes that a page runs on: those it states outcomes for, or those `wanted`.
 
