@@ -213,12 +213,12 @@ class Session:
         """
         if not self.catalogue.diagnostic_files:
             return []
-        from harness.diagnostics.own import read_own
+        from harness.diagnostics.own import from_catalogue, read_own
 
         found, mistakes = read_own(self.catalogue)
         if mistakes and self.strict:
             raise mistakes[0]
-        return list(found.values())
+        return [from_catalogue(own) for own in found]
 
     def show_mistakes(self) -> None:
         """Print on standard error why pages in the folders of `breaks` cannot be read."""

@@ -33,12 +33,12 @@ def from_catalogue(own: OwnDiagnostic) -> Diagnostic:
     )
 
 
-def read_own(catalogue: Catalogue) -> tuple[dict[str, Diagnostic], list[PageError]]:
-    """Return the diagnostics that the catalogue brings, by file, and the errors about the others.
+def read_own(catalogue: Catalogue) -> tuple[list[OwnDiagnostic], list[PageError]]:
+    """Return the diagnostics that the catalogue brings, and the errors about the others.
 
     A diagnostic cannot have the name of one of ours, or of another one in the catalogue.
     """
-    found: dict[str, Diagnostic] = {}
+    found: list[OwnDiagnostic] = []
     mistakes: list[PageError] = []
     taken = {diagnostic.name: "harness/diagnostics" for diagnostic in DIAGNOSTICS}
     for path in catalogue.diagnostic_files:
@@ -56,7 +56,7 @@ def read_own(catalogue: Catalogue) -> tuple[dict[str, Diagnostic], list[PageErro
             mistakes.append(PageError(own.path, 1, problem, "rename the file"))
             continue
         taken[own.name] = own.path
-        found[own.path] = from_catalogue(own)
+        found.append(own)
     return found, mistakes
 
 

@@ -23,7 +23,6 @@ from harness.matrix.controls import control_rows
 from harness.matrix.evaluation import Evaluation, Evaluations
 from harness.matrix.plan import Entry, Plan
 from harness.matrix.records import BreakRow, Difference, Matrix
-from harness.pages.diagnostic import name_of
 
 
 def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix:
@@ -45,7 +44,11 @@ def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix
             differences += compare(rows, committed, evaluations.skipped, gone)
             all_committed |= committed
     return build_matrix(
-        evaluations, committed=all_committed, differences=differences, seconds=seconds
+        evaluations,
+        committed=all_committed,
+        differences=differences,
+        survivors={row.break_ for rows in at_home.values() for row in rows if row.survived},
+        seconds=seconds,
     )
 
 
@@ -82,26 +85,16 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
 def _rows_at_home(plan: Plan, evaluations: Evaluations) -> dict[Path, list[BreakRow]]:
     """Return the rows of each catalogue root, without probes and diagnostics of other folders."""
     rows: dict[Path, list[BreakRow]] = {root: [] for root in plan.choice.committed_files}
-    homes = {name_of(file): file.parent.parent for file in plan.choice.catalogue.diagnostic_files}
-    local = {
-        root: replace(
-            evaluations,
-            diagnostics=tuple(
-                diagnostic
-                for diagnostic in evaluations.diagnostics
-                if homes.get(diagnostic.name, root) == root
-            ),
-        )
-        for root in rows
-    }
     for entry, evaluation in zip(plan.breaks, evaluations.breaks, strict=True):
-        rows[entry.root].append(break_row(_at_home(entry, evaluation), local[entry.root]))
+        elsewhere = plan.choice.catalogue.diagnostics_elsewhere(entry.page)
+        at_home = _at_home(entry, evaluation, elsewhere)
+        rows[entry.root].append(break_row(at_home, evaluations))
     return rows
 
 
-def _at_home(entry: Entry, evaluation: Evaluation) -> Evaluation:
+def _at_home(entry: Entry, evaluation: Evaluation, elsewhere: frozenset[str]) -> Evaluation:
     runs = [run for run in evaluation.report.runs if run.probe not in entry.foreign]
     report = msgspec.structs.replace(
         evaluation.report, runs=runs, headline=headline({run.outcome for run in runs})
     )
-    return replace(evaluation, report=report)
+    return replace(evaluation, report=report.without(elsewhere))

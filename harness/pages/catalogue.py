@@ -21,6 +21,7 @@ from harness.core import PACKAGES, read_text, require_utf8
 from harness.core.errors import EnvironmentProblem, PageError, Sentence, UsageError, as_message
 from harness.core.message import EMPTY, Message, either, message, verbatim
 from harness.core.vocabulary import PageKind
+from harness.pages.diagnostic import FOLDER, name_of
 from harness.pages.front_matter import KINDS, TrainingBreak
 from harness.pages.page import Page, read_page, read_table
 from harness.pages.probe import Probe, read_probes
@@ -245,13 +246,25 @@ class Catalogue:
     def diagnostic_files(self) -> tuple[Path, ...]:
         """The files of the diagnostics that the folders bring: see `harness.pages.diagnostic`."""
         return tuple(
-            path for root in self.roots for path in sorted((root / "diagnostics").glob("*.py"))
+            path for root in self.roots for path in sorted((root / FOLDER).glob("[!_]*.py"))
         )
 
     @cached_property
     def diagnostic_texts(self) -> list[tuple[str, str]]:
         """The path and the text of each of these files. Raises PageError if one cannot be read."""
         return [(str(path), read_text(path)) for path in self.diagnostic_files]
+
+    def diagnostics_elsewhere(self, page: Page) -> frozenset[str]:
+        """Return the names of the diagnostics that other folders than the page's bring.
+
+        What the page states, its pardon included, is not about them.
+        """
+        homes = [root for root in self.roots if Path(page.path).is_relative_to(root)]
+        return frozenset(
+            name_of(path)
+            for path in self.diagnostic_files
+            if not any(path.is_relative_to(root) for root in homes)
+        )
 
     def probes_for(self, page: Page, wanted: Sequence[str] = ()) -> tuple[Probe, ...]:
         """Return the probes that a page runs on: those it states outcomes for, or those `wanted`.

@@ -15,7 +15,6 @@ child executes (`harness.runs.judging`):
 from __future__ import annotations
 
 import ast
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +46,8 @@ class OwnDiagnostic:
     kinds: tuple[ProbeKind, ...]
     text: str
     path: str
+    line: int
+    """Of its function `check`."""
 
 
 def name_of(path: Path) -> str:
@@ -93,14 +94,16 @@ def read_diagnostic(path: Path) -> OwnDiagnostic:
     sees = sentence("SEES", 'say what it catches: `SEES = "..."`')
     blind = sentence("BLIND_TO", 'say what it cannot catch by construction: `BLIND_TO = "..."`')
     passes, line = literal("FORWARD_PASSES")
-    if type(passes) not in (int, float) or not 0 < passes < math.inf:  # type: ignore[operator]
-        remedy = "state its cost: `FORWARD_PASSES = 3` is the run itself; a backward pass counts 2"
-        raise mistake(line, "`FORWARD_PASSES` is not a positive number", remedy)
+    if isinstance(passes, bool) or not isinstance(passes, int | float) or not 0 < passes < 1e9:
+        cost = "state its cost: `FORWARD_PASSES = 3` is the run itself; a backward pass counts 2"
+        raise mistake(line, "`FORWARD_PASSES` is not a positive number", cost)
     kinds, line = literal("KINDS") if "KINDS" in stated else (["gradient"], 1)
     known = [kind for kind in get_args(ProbeKind) if kind != "test"]
     if not isinstance(kinds, list | tuple) or not kinds or any(k not in known for k in kinds):
-        remedy = message('write `KINDS = ["gradient"]`; the kinds are {kinds}', kinds=known)
-        raise mistake(line, "`KINDS` is not a list of kinds of probes", remedy)
+        wanted = message(
+            'write `KINDS = ["gradient"]`; the kinds are {kinds}', kinds=", ".join(known)
+        )
+        raise mistake(line, "`KINDS` is not a list of kinds of probes", wanted)
     checks = [n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == CHECK]
     if not checks:
         raise mistake(1, "it defines no function `check`", "write `def check(trial, run):`")
@@ -108,4 +111,5 @@ def read_diagnostic(path: Path) -> OwnDiagnostic:
     if len(spec.args) != 2 or spec.posonlyargs or spec.kwonlyargs or spec.vararg or spec.kwarg:
         problem = "`check` does not take exactly two arguments"
         raise mistake(checks[-1].lineno, problem, "write `def check(trial, run):`")
-    return OwnDiagnostic(name, sees, blind, float(passes), tuple(kinds), text, file)  # type: ignore[arg-type]
+    line = checks[-1].lineno
+    return OwnDiagnostic(name, sees, blind, float(passes), tuple(kinds), text, file, line)
