@@ -14,8 +14,7 @@ from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from
 from harness.core.vocabulary import PageKind
 from harness.diagnostics import DIAGNOSTICS
-from harness.pages.catalogue import Catalogue, nearest
-from harness.pages.diagnostic import name_of
+from harness.pages.catalogue import Catalogue, diagnostic_name, nearest
 from harness.pages.front_matter import Break, Exercise
 from harness.pages.page import Page
 
@@ -86,7 +85,7 @@ class _Names:
             "probe": [*catalogue.shared_probes, *(probe.name for probe in page.probes)],
             "diagnostic": [
                 *(diagnostic.name for diagnostic in DIAGNOSTICS),
-                *map(name_of, catalogue.diagnostic_files),
+                *map(diagnostic_name, catalogue.diagnostic_files),
             ],
         }
 

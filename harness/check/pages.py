@@ -30,8 +30,7 @@ from harness.core.message import message
 from harness.core.report import Report
 from harness.experiment.context import Context
 from harness.grade.exercise import read_answer
-from harness.pages.catalogue import nearest
-from harness.pages.diagnostic import name_of
+from harness.pages.catalogue import diagnostic_name, nearest
 from harness.pages.front_matter import (
     Break,
     Control,
@@ -101,7 +100,7 @@ def check_pages(
     is checked.
     """
     catalogue = context.catalogue
-    own = {name_of(path): path for path in catalogue.diagnostic_files}
+    own = {diagnostic_name(path): path for path in catalogue.diagnostic_files}
     for page_id in ids:
         if page_id not in own:
             catalogue.path(page_id)
@@ -190,7 +189,7 @@ def check_page(page_id: str, context: Context) -> PageCheck:
 
 def check_own(path: Path, context: Context) -> PageCheck:
     """Check one diagnostic that the catalogue brings."""
-    return _checked(name_of(path), str(path), lambda: check_diagnostic(path, context))
+    return _checked(diagnostic_name(path), str(path), lambda: check_diagnostic(path, context))
 
 
 def _checked(name: str, path: str, check: Callable[[], Iterator[CheckItem]]) -> PageCheck:

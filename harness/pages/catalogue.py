@@ -21,7 +21,6 @@ from harness.core import PACKAGES, read_text, require_utf8
 from harness.core.errors import EnvironmentProblem, PageError, Sentence, UsageError, as_message
 from harness.core.message import EMPTY, Message, either, message, verbatim
 from harness.core.vocabulary import PageKind
-from harness.pages.diagnostic import FOLDER, name_of
 from harness.pages.front_matter import KINDS, TrainingBreak
 from harness.pages.page import Page, read_page, read_table
 from harness.pages.probe import Probe, read_probes
@@ -246,7 +245,7 @@ class Catalogue:
     def diagnostic_files(self) -> tuple[Path, ...]:
         """The files of the diagnostics that the folders bring: see `harness.pages.diagnostic`."""
         return tuple(
-            path for root in self.roots for path in sorted((root / FOLDER).glob("[!_]*.py"))
+            path for root in self.roots for path in sorted((root / "diagnostics").glob("[!_]*.py"))
         )
 
     @cached_property
@@ -261,7 +260,7 @@ class Catalogue:
         """
         homes = [root for root in self.roots if Path(page.path).is_relative_to(root)]
         return frozenset(
-            name_of(path)
+            diagnostic_name(path)
             for path in self.diagnostic_files
             if not any(path.is_relative_to(root) for root in homes)
         )
@@ -338,6 +337,11 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
     return Catalogue(
         tuple(root for path, root in resolved.items() if resolved.keys().isdisjoint(path.parents))
     )
+
+
+def diagnostic_name(path: Path) -> str:
+    """Return the name of the diagnostic in a file: `same_twice.py` is `same-twice`."""
+    return path.stem.replace("_", "-")
 
 
 def _package_folder(package: str) -> Path:

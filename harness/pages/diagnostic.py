@@ -23,10 +23,8 @@ from typing import get_args
 from harness.core import read_text
 from harness.core.errors import PageError, Sentence
 from harness.core.message import message
+from harness.pages.catalogue import diagnostic_name
 from harness.pages.probe import ProbeKind, parse_python, plain
-
-FOLDER = "diagnostics"
-"""The folder beside the pages."""
 
 CHECK = "check"
 """The function of the file that judges a run."""
@@ -50,14 +48,9 @@ class OwnDiagnostic:
     """Of its function `check`."""
 
 
-def name_of(path: Path) -> str:
-    """Return the name of the diagnostic in a file: `same_twice.py` is `same-twice`."""
-    return path.stem.replace("_", "-")
-
-
 def read_diagnostic(path: Path) -> OwnDiagnostic:
     """Return the diagnostic in a file. Raises PageError, with the line, for a mistake in it."""
-    text, file, name = read_text(path), str(path), name_of(path)
+    text, file, name = read_text(path), str(path), diagnostic_name(path)
 
     def mistake(line: int, problem: Sentence, remedy: Sentence) -> PageError:
         return PageError(file, line, problem, remedy)
@@ -109,7 +102,7 @@ def read_diagnostic(path: Path) -> OwnDiagnostic:
         raise mistake(1, "it defines no function `check`", "write `def check(trial, run):`")
     spec = checks[-1].args
     if len(spec.args) != 2 or spec.posonlyargs or spec.kwonlyargs or spec.vararg or spec.kwarg:
-        problem = "`check` does not take exactly two arguments"
-        raise mistake(checks[-1].lineno, problem, "write `def check(trial, run):`")
+        arguments = "`check` does not take exactly two arguments"
+        raise mistake(checks[-1].lineno, arguments, "write `def check(trial, run):`")
     line = checks[-1].lineno
     return OwnDiagnostic(name, sees, blind, float(passes), tuple(kinds), text, file, line)
