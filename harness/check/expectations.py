@@ -47,7 +47,8 @@ def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report
     if reports:
         yield from _check_clean(page, context, reports[0].left_out)
         yield from check_conditioning(page, context)
-    yield from check_reports(page, reports)
+    elsewhere = context.catalogue.diagnostics_elsewhere(page)
+    yield from check_reports(page, [report.without(elsewhere) for report in reports])
     if isinstance(page.front, Break):
         yield from _check_questions(page, reports)
         yield from check_invariant(page, context, applies=bool(reports))

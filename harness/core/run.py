@@ -207,6 +207,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Why the diagnostic measured nothing; always in English, as it comes from a child."""
     failure: str | None = None
     """How the measurement failed; in English, like `problem`."""
+    alarm: str | None = None
+    """The alarm of a diagnostic that a catalogue brings, which judges in the child."""
     ours: bool = False
     """Whether it failed in the diagnostic's own code rather than in the engine or the probe."""
     repeatable: bool = True
@@ -214,7 +216,7 @@ class Measured(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Make the texts safe to show, whatever process they came from."""
-        _make_readable(self, "problem", "failure")
+        _make_readable(self, "problem", "failure", "alarm")
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -239,10 +241,14 @@ class Form(msgspec.Struct, frozen=True):
     """Only the keys of these matter."""
     may_be_empty: bool = False
     """Whether an empty result is valid, where the measurement does not apply."""
+    judges: bool = False
+    """Whether an alarm is a valid result."""
 
     def fits(self, measured: Measured, leaves: Mapping[str, Array]) -> bool:
         """Whether this is a result for a run with these leaves."""
-        if measured.failure or measured.problem:
+        if measured.alarm is not None and not self.judges:
+            return False
+        if measured.failure or measured.problem or measured.alarm is not None:
             return not (measured.values or measured.numbers)
         if self.may_be_empty and not (measured.values or measured.numbers):
             return True
@@ -319,6 +325,14 @@ class Measurement(msgspec.Struct, frozen=True):
     """The kinds of probes that it applies to."""
     form: Form = UNMEASURED
     """What it returns."""
+    text: str = ""
+    """The Python text that defines the function, if it is not one of ours: see
+    `harness.runs.judging`."""
+
+    @property
+    def path(self) -> str:
+        """The name of that text in tracebacks."""
+        return f"diagnostics/{self.name}"
 
 
 class TraceStep(msgspec.Struct, frozen=True):
