@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 
 from harness.core.message import Message, message
-from harness.core.rounding import MOST, largest, resolution
+from harness.core.rounding import largest, resolution
 from harness.core.run import Array, Form, Measurement, Quantity, Run, array_name
 
 CONDITIONING = Measurement(
@@ -82,7 +82,7 @@ def ill_conditioned(key: Run) -> dict[str, float]:
         if size <= hidden:
             size = max(largest(*leaves), *sizes.values())
         eps = resolution(*(arrays[one] for one in [name] if one in arrays), *leaves)
-        if hidden > min(math.sqrt(eps), MOST) * size:
+        if hidden > math.sqrt(eps) * size:
             found[name] = hidden
     return found
 
