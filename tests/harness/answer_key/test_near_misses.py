@@ -1,0 +1,319 @@
+"""Near misses: what each sentence says is true of one case, and one detail away it is false."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.answer_key.fingerprint import fingerprint
+from harness.answer_key.stage import infection_of, stage_of
+from harness.answer_key.visits import visits
+from harness.core.rounding import agree, largest, rounding_of
+from harness.core.run import Digest, NumericArray, TraceStep, pack
+from harness.runs.recorder import Recorder
+from tests.examples import examples
+
+Plant = Callable[[NumericArray], NumericArray]
+
+# ----- The fingerprint -----
+
+
+ONE_RULE: dict[str, Plant] = {
+    "all NaN": lambda x: x * np.nan,
+    "all infinite": lambda x: x * np.inf,
+    "the sign is flipped": np.negative,
+    "3 times the correct one": lambda x: 3 * x,
+    "-1/2 times the correct one": lambda x: x / -2,
+    "the correct one plus 0.25": lambda x: x + x.dtype.type(0.25),
+    "2 in every entry": lambda x: np.full_like(x, 2),
+    "the correct one transposed": np.transpose,
+    "the correct one reversed along axis 0": lambda x: x[::-1],
+    "the correct one reversed along axes 0 and 1": np.flip,
+    "the correct one shifted by 1 along axis 0": lambda x: np.roll(x, 1, 0),
+    "the correct one shifted by -1 along axis 1, and filled with zeros": lambda x: np.hstack(
+        [x[:, 1:], 0 * x[:, :1]]
+    ),
+    "the correct one shifted by 1 along axis 0, and its end repeated": lambda x: np.vstack(
+        [x[:1], x[:-1]]
+    ),
+    "row 1 of the correct one, repeated": lambda x: np.broadcast_to(x[1], x.shape),
+    "rows 1, 0, 3 and 2 of the correct one, in this order": lambda x: x[[1, 0, 3, 2]],
+    "the sum of the correct one over axis 1, repeated along it": lambda x: np.broadcast_to(
+        x.sum(1, keepdims=True), x.shape
+    ),
+    "the mean of the correct one over axis 0, repeated along it": lambda x: np.broadcast_to(
+        x.mean(0), x.shape
+    ),
+    "rows 0, 1, 2 and 3 of the correct one times 2, 1, 3 and 1": lambda x: (
+        x * np.array([[2], [1], [3], [1]], x.dtype)
+    ),
+    "the same numbers, with an extra axis of length 1": lambda x: x[None],
+    "the same numbers in the same order, in another shape": np.ravel,
+    "the correct one, repeated along axis 0": lambda x: np.stack([x, x]),
+    "not summed over axis 0: its sum is the correct one": lambda x: np.stack([3 * x, -2 * x]),
+    "not averaged over axis 0: its mean is the correct one": lambda x: np.stack([3 * x, -1 * x]),
+    "its first slice along axis 0 is the correct one": lambda x: np.stack([x, x * x]),
+    "the correct one, summed over axis 1": lambda x: x.sum(1),
+    "the correct one, averaged over axis 0": lambda x: x.mean(0),
+    "the last slice of the correct one along axis 0": lambda x: x[-1],
+}
+"""Each sentence, and how an array becomes one of which it is true, up to rounding."""
+
+
+def normal(seed: int, dtype: str) -> NumericArray:
+    return np.random.default_rng(seed).standard_normal((4, 4)).astype(dtype)
+
+
+def off(array: NumericArray, entry: int, by: float) -> NumericArray:
+    """The array with one entry off by so many times the rounding, or not finite any more."""
+    spoilt = array.copy()
+    entry %= array.size
+    if np.isfinite(spoilt.flat[entry]):
+        spoilt.flat[entry] += by * rounding_of(array, np.zeros((4, 4))) * max(largest(array), 1)
+    else:
+        spoilt.flat[entry] = by
+    return spoilt
+
+
+@pytest.mark.parametrize("sentence", ONE_RULE)
+@examples(8)
+@given(
+    seed=st.integers(0, 10**6),
+    dtype=st.sampled_from(["f4", "f8"]),
+    entry=st.integers(0, 15),
+    by=st.sampled_from([20.0, -1e3, 1e5]),
+)
+def test_a_fingerprint_with_one_entry_off_is_another(
+    sentence: str, seed: int, dtype: str, entry: int, by: float
+) -> None:
+    correct = normal(seed, dtype)
+    broken = np.asarray(ONE_RULE[sentence](correct))
+    noise = 0.1 * rounding_of(broken, correct) * min(largest(broken), largest(correct))
+    noisy = broken + np.random.default_rng(seed).uniform(-noise, noise, broken.shape).astype(dtype)
+    assert str(fingerprint(broken, correct)) == sentence
+    assert str(fingerprint(noisy, correct)) == sentence
+    assert str(fingerprint(off(broken, entry, by), correct)) != sentence
+
+
+# ----- The numbers inside, in a small engine -----
+
+Op = tuple[Callable[..., NumericArray], Callable[..., tuple[NumericArray, ...]]]
+"""What an op computes from its operands, and what its rule passes on, given a cotangent."""
+
+OPS: dict[str, Op] = {
+    "double": (lambda a: a + a, lambda g, a: (2 * g,)),
+    "add": (lambda a, b: a + b, lambda g, a, b: (g, g)),
+    "sub": (lambda a, b: a - b, lambda g, a, b: (g, -g)),
+    "mul": (lambda a, b: a * b, lambda g, a, b: (g * b, g * a)),
+    "square": (lambda a: a * a, lambda g, a: (2 * g * a,)),
+}
+
+Program = Sequence[tuple[str, *tuple[int, ...]]]
+"""Ops with the indices of their operands, after two leaves."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of a program: its walk, its trail, its output and gradients."""
+
+    walk: list[TraceStep]
+    trail: dict[str, Digest]
+    results: list[NumericArray]
+
+
+def run(ops: Mapping[str, Op], program: Program, *leaves: NumericArray) -> Ran:
+    """Run a program forward and backward; the forward passes of its ops are recorded."""
+    recorder, values = Recorder(), list(leaves)
+    for op, *operands in program:
+        with recorder.call(op, {"operands": [values[i] for i in operands]}):
+            values.append(recorder.value(None, ops[op][0](*(values[i] for i in operands))))
+    cotangents = [np.zeros_like(value) for value in values]
+    cotangents[-1] = np.linspace(1, 2, values[-1].size)
+    walk = []
+    for index in reversed(range(len(values))):
+        op, *operands = program[index - len(leaves)] if index >= len(leaves) else ("",)
+        given = [values[i] for i in operands]
+        handed = ops[op][1](cotangents[index], *given) if op else ()
+        for parent, part in zip(operands, handed, strict=True):
+            cotangents[parent] = cotangents[parent] + part
+        arrays = pack(values[index]), pack(cotangents[index])
+        walk.append(TraceStep(index, op, tuple(operands), *arrays, tuple(map(pack, handed))))
+    trail = recorder.trail | visits(walk)
+    return Ran(walk, trail, [values[-1], *cotangents[: len(leaves)]])
+
+
+def explained(broken: Ran, clean: Ran) -> str:
+    """The sentence on a run whose results are right; else that one of them is wrong."""
+    if not all(map(agree, broken.results, clean.results)):
+        return "a result is wrong"
+    walks = broken.walk, clean.walk
+    infection = infection_of(broken.trail, clean.trail, walks)
+    return str(stage_of("disguised-correct", infection, ())[1])
+
+
+Leaves = tuple[NumericArray, NumericArray]
+
+
+class Side(NamedTuple):
+    """A broken engine, the leaves it is run on, and another program for it, if there is one."""
+
+    fault: Mapping[str, Op]
+    leaves: Callable[[NumericArray, NumericArray], Leaves] = lambda x, y: (x, y)
+    program: Program = ()
+
+
+def but(array: NumericArray, entry: float) -> NumericArray:
+    """The array with another first entry."""
+    return np.concatenate([[entry], array[1:]])
+
+
+def off_by(op: str, relative: float) -> dict[str, Op]:
+    """The op with a result whose first entry is off."""
+    forward, rule = OPS[op]
+
+    def wrong(*operands: NumericArray) -> NumericArray:
+        result = forward(*operands)
+        return but(result, result[0] + relative * np.abs(result).max())
+
+    return {op: (wrong, rule)}
+
+
+def with_rule(op: str, rule: Callable[..., tuple[NumericArray, ...]]) -> dict[str, Op]:
+    return {op: (OPS[op][0], rule)}
+
+
+CUBED = with_rule("square", lambda g, a: (g * a * a,))
+TRIPLED = with_rule("double", lambda g, a: (3 * g,))
+SWAPPED = with_rule("mul", lambda g, a, b: (g * a, g * b))
+NEGATED: dict[str, Op] = {"double": (lambda a: -a - a, lambda g, a: (-2 * g,))}
+ONE_TRIPLED = with_rule("double", lambda g, a: (np.where(g > 0, 3 * g, 2 * g),))
+
+HIDDEN = "hidden here: on this input all numbers are right"
+ANOTHER_WAY = "computed another way, same result"
+INSIDE = "wrong inside (double), but cancelled by "
+
+CASES: list[tuple[str, Program, Side, Side]] = [
+    (
+        HIDDEN,  # the slope of a square is its value at 2 and at 0
+        [("square", 0), ("mul", 2, 1)],
+        Side(CUBED, lambda x, y: (but(0 * x + 2, 0.0), y)),
+        Side(CUBED, lambda x, y: (but(0 * x + 2, 1e-6), y)),
+    ),
+    (
+        HIDDEN,  # equal operands
+        [("mul", 0, 1)],
+        Side(SWAPPED, lambda x, y: (x, x)),
+        Side(SWAPPED, lambda x, y: (x, but(x, x[0] + 1e-6))),
+    ),
+    (HIDDEN, [("add", 0, 1)], Side(off_by("add", 1e-15)), Side(off_by("add", 1e-11))),
+    (
+        HIDDEN,  # a wrong number that becomes zero times itself is wrong all the same
+        [("sub", 0, 0), ("mul", 2, 1)],
+        Side({}),
+        Side(with_rule("sub", lambda g, a, b: (2 * g, -2 * g))),
+    ),
+    (
+        ANOTHER_WAY,
+        [("double", 0), ("mul", 2, 1)],
+        Side({}, program=[("add", 0, 0), ("mul", 2, 1)]),
+        Side(off_by("add", 1e-9), program=[("add", 0, 0), ("mul", 2, 1)]),
+    ),
+    (
+        ANOTHER_WAY,  # a node that cancels itself, and one that does not
+        [("mul", 0, 1)],
+        Side({}, program=[("sub", 0, 1), ("add", 2, 1), ("mul", 3, 1)]),
+        Side({}, program=[("sub", 0, 1), ("add", 2, 0), ("mul", 3, 1)]),
+    ),
+    (
+        INSIDE + "`square` and the backward of `double`",
+        [("double", 0), ("square", 2), ("mul", 3, 1)],
+        Side(NEGATED),
+        Side({"double": (lambda a: but(-a - a, 9.0), NEGATED["double"][1])}),
+    ),
+    (
+        INSIDE + "the backward of `square`",
+        [("square", 0), ("double", 2), ("add", 3, 1)],
+        Side(TRIPLED, lambda x, y: (0 * x, y)),
+        Side(TRIPLED, lambda x, y: (but(0 * x, 1e-6), y)),
+    ),
+    (
+        INSIDE + "the sum of the gradients of a leaf",
+        [("double", 0), ("double", 0), ("sub", 2, 3), ("add", 4, 1)],
+        Side(TRIPLED),
+        Side(ONE_TRIPLED),
+    ),
+]
+"""What is said of a run, the program of the clean engine, and a side of which it is true and one of
+which it is not."""
+
+
+@pytest.mark.parametrize(("sentence", "program", "true", "near"), CASES)
+@examples(10)
+@given(st.integers(0, 10**6), st.integers(2, 40))
+def test_a_stage_is_said_of_the_numbers_and_of_none_that_is_near(
+    sentence: str, program: Program, true: Side, near: Side, seed: int, length: int
+) -> None:
+    leaves = np.random.default_rng(seed).uniform(0.5, 2, (2, length))
+    sentences = []
+    for side in (true, near):
+        given = side.leaves(*leaves)
+        broken = run(OPS | side.fault, side.program or program, *given)
+        sentences.append(explained(broken, run(OPS, program, *given)))
+    assert sentences[0] == sentence
+    assert sentences[1] != sentence
+
+
+# ----- The numbers of a call -----
+
+SHAPES = st.sampled_from([(2,), (3,), (40,), (2, 2), (10, 10), (1, 7), (7, 1), (3, 4, 5)])
+
+
+def values_of(one: object, other: object) -> str:
+    """What two runs show in which a function returns these."""
+    trails = []
+    for value in (one, other):
+        recorder = Recorder()
+        with recorder.call("f", {}):
+            recorder.value(None, value)
+        trails.append(recorder.trail)
+    return infection_of(*trails).values
+
+
+SAME: dict[str, Plant] = {
+    "as it is": lambda x: x,
+    "rounding": lambda x: np.nextafter(x, x.dtype.type(9)),
+    "a list": lambda x: x.tolist(),
+    "a leading axis": lambda x: x[None],
+    "broadcast": lambda x: np.stack([x, x]),
+    "another dtype": lambda x: x.astype("f8"),
+}
+
+
+@examples(100)
+@given(
+    seed=st.integers(0, 10**6),
+    shape=SHAPES,
+    dtype=st.sampled_from(["f4", "f8"]),
+    form=st.sampled_from(sorted(SAME)),
+    entry=st.integers(0, 10**6),
+)
+def test_one_wrong_number_in_a_call_is_seen(seed, shape, dtype, form, entry) -> None:
+    array = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+    wrong = array.copy()
+    wrong.flat[entry % array.size] += 20 * rounding_of(array) * largest(array)
+    assert values_of(SAME[form](array), array) == "right"
+    assert values_of(SAME[form](wrong), array) == "wrong"
+
+
+@given(st.integers(0, 10**6), st.integers(2, 6), st.integers(2, 6))
+def test_the_same_numbers_in_other_places_are_wrong(seed: int, rows: int, columns: int) -> None:
+    array = np.random.default_rng(seed).standard_normal((rows, columns))
+    assert values_of(array[::-1], array) == "wrong"
+    assert values_of(array.T, array) == "wrong"
+    assert values_of(array[:1], array[:1].T) == "wrong"
+    row = np.broadcast_to(array[0, :1], (columns, columns)) + np.arange(columns)
+    assert values_of(row.T, row) == "wrong"
