@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,7 +31,8 @@ def cancelled_by(walks: Walks) -> list[Message]:
     if len(matches) > 1 and _wrong_values(matches[-1]):
         return []  # what is logged does not show it
     places = [place for match in matches for place in (*_in_values(match), *_in_rules(match))]
-    if len(matches) > 1 and any(_has_wrong_gradient(match) for match in matches):
+    pairs = pairwise(matches)
+    if any(_has_wrong_gradient(match) and _is_updated(match, after) for match, after in pairs):
         places.append(UPDATE)
     return list({str(place): place for place in places}.values())[:MOST]
 
@@ -124,6 +126,15 @@ def _has_wrong_gradient(match: Match) -> bool:
         )
         for step in match.visits
     )
+
+
+def _is_updated(match: Match, after: Match) -> bool:
+    """Whether the next pass has a leaf with a new value; without one, gradients are only added."""
+    leaves, later = (
+        {step.value.data for step in one.graph.steps.values() if not step.op}
+        for one in (match, after)
+    )
+    return not later <= leaves
 
 
 def _is_lost_in_rule(step: TraceStep, match: Match) -> bool:

@@ -141,7 +141,7 @@ def _weights(length: int, place: int) -> NumericArray:
     """Return irregular numbers for an axis, the last of which has place 0; none is near zero."""
     places = np.arange(length)
     weights = (-1.0) ** places * (1 + 0.5 * np.cos((1 + 0.618 * place) * places))
-    return weights - weights.mean() + 1 / length if length else weights
+    return np.asarray(weights - weights.mean() + 1 / length) if length else weights
 
 
 def _is_repeated(numbers: NumericArray, axis: int, small: float) -> bool:

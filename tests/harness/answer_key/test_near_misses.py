@@ -9,13 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.answer_key.cancellation import UPDATE, cancelled_by
+from harness.answer_key.conditioning import CONDITIONING, TIMES
+from harness.answer_key.divergence import first_divergence
 from harness.answer_key.fingerprint import fingerprint
+from harness.answer_key.outcome import IS_ROUNDING, judge
 from harness.answer_key.stage import infection_of, stage_of
 from harness.answer_key.visits import visits
 from harness.core.rounding import agree, largest, rounding_of
-from harness.core.run import Digest, NumericArray, TraceStep, pack
+from harness.core.run import Digest, Measured, NumericArray, Run, TraceStep, pack
+from harness.core.vocabulary import LOSSES
+from harness.engines.engine import find_engine
+from harness.experiment.patching import prepare
+from harness.experiment.quoting import End, quotable
 from harness.runs.recorder import Recorder
 from tests.examples import examples
+from tests.harness.bundled import CATALOGUE
 
 Plant = Callable[[NumericArray], NumericArray]
 
@@ -105,9 +114,9 @@ Op = tuple[Callable[..., NumericArray], Callable[..., tuple[NumericArray, ...]]]
 """What an op computes from its operands, and what its rule passes on, given a cotangent."""
 
 OPS: dict[str, Op] = {
-    "double": (lambda a: a + a, lambda g, a: (2 * g,)),
-    "add": (lambda a, b: a + b, lambda g, a, b: (g, g)),
-    "sub": (lambda a, b: a - b, lambda g, a, b: (g, -g)),
+    "double": (lambda a: a + a, lambda g, _: (2 * g,)),
+    "add": (lambda a, b: a + b, lambda g, *_: (g, g)),
+    "sub": (lambda a, b: a - b, lambda g, *_: (g, -g)),
     "mul": (lambda a, b: a * b, lambda g, a, b: (g * b, g * a)),
     "square": (lambda a: a * a, lambda g, a: (2 * g * a,)),
 }
@@ -133,11 +142,14 @@ def run(ops: Mapping[str, Op], program: Program, *leaves: NumericArray) -> Ran:
             values.append(recorder.value(None, ops[op][0](*(values[i] for i in operands))))
     cotangents = [np.zeros_like(value) for value in values]
     cotangents[-1] = np.linspace(1, 2, values[-1].size)
-    walk = []
+    walk, visited = [], {len(values) - 1}
     for index in reversed(range(len(values))):
+        if index not in visited:
+            continue
         op, *operands = program[index - len(leaves)] if index >= len(leaves) else ("",)
         given = [values[i] for i in operands]
         handed = ops[op][1](cotangents[index], *given) if op else ()
+        visited.update(operands)
         for parent, part in zip(operands, handed, strict=True):
             cotangents[parent] = cotangents[parent] + part
         arrays = pack(values[index]), pack(cotangents[index])
@@ -161,7 +173,7 @@ Leaves = tuple[NumericArray, NumericArray]
 class Side(NamedTuple):
     """A broken engine, the leaves it is run on, and another program for it, if there is one."""
 
-    fault: Mapping[str, Op]
+    fault: dict[str, Op]
     leaves: Callable[[NumericArray, NumericArray], Leaves] = lambda x, y: (x, y)
     program: Program = ()
 
@@ -187,10 +199,10 @@ def with_rule(op: str, rule: Callable[..., tuple[NumericArray, ...]]) -> dict[st
 
 
 CUBED = with_rule("square", lambda g, a: (g * a * a,))
-TRIPLED = with_rule("double", lambda g, a: (3 * g,))
+TRIPLED = with_rule("double", lambda g, _: (3 * g,))
 SWAPPED = with_rule("mul", lambda g, a, b: (g * a, g * b))
-NEGATED: dict[str, Op] = {"double": (lambda a: -a - a, lambda g, a: (-2 * g,))}
-ONE_TRIPLED = with_rule("double", lambda g, a: (np.where(g > 0, 3 * g, 2 * g),))
+NEGATED: dict[str, Op] = {"double": (lambda a: -a - a, lambda g, _: (-2 * g,))}
+ONE_TRIPLED = with_rule("double", lambda g, _: (np.where(g > 0, 3 * g, 2 * g),))
 
 HIDDEN = "hidden here: on this input all numbers are right"
 ANOTHER_WAY = "computed another way, same result"
@@ -206,15 +218,15 @@ CASES: list[tuple[str, Program, Side, Side]] = [
     (
         HIDDEN,  # equal operands
         [("mul", 0, 1)],
-        Side(SWAPPED, lambda x, y: (x, x)),
-        Side(SWAPPED, lambda x, y: (x, but(x, x[0] + 1e-6))),
+        Side(SWAPPED, lambda x, _: (x, x)),
+        Side(SWAPPED, lambda x, _: (x, but(x, x[0] + 1e-6))),
     ),
     (HIDDEN, [("add", 0, 1)], Side(off_by("add", 1e-15)), Side(off_by("add", 1e-11))),
     (
-        HIDDEN,  # a wrong number that becomes zero times itself is wrong all the same
+        HIDDEN,  # the terms of a sum of zero
         [("sub", 0, 0), ("mul", 2, 1)],
         Side({}),
-        Side(with_rule("sub", lambda g, a, b: (2 * g, -2 * g))),
+        Side(with_rule("sub", lambda g, *_: (2 * g, -2 * g))),
     ),
     (
         ANOTHER_WAY,
@@ -223,7 +235,7 @@ CASES: list[tuple[str, Program, Side, Side]] = [
         Side(off_by("add", 1e-9), program=[("add", 0, 0), ("mul", 2, 1)]),
     ),
     (
-        ANOTHER_WAY,  # a node that cancels itself, and one that does not
+        ANOTHER_WAY,  # nodes that cancel, and some that do not
         [("mul", 0, 1)],
         Side({}, program=[("sub", 0, 1), ("add", 2, 1), ("mul", 3, 1)]),
         Side({}, program=[("sub", 0, 1), ("add", 2, 0), ("mul", 3, 1)]),
@@ -245,6 +257,18 @@ CASES: list[tuple[str, Program, Side, Side]] = [
         [("double", 0), ("double", 0), ("sub", 2, 3), ("add", 4, 1)],
         Side(TRIPLED),
         Side(ONE_TRIPLED),
+    ),
+    (
+        "wrong inside (double), but no result is wrong",  # nothing uses it
+        [("double", 0), ("mul", 0, 1)],
+        Side(off_by("double", 1e-9)),
+        Side(off_by("double", 1e-15)),
+    ),
+    (
+        "wrong inside (double), but no result is wrong",
+        [("double", 0), ("mul", 0, 1)],
+        Side(off_by("double", 1.0)),
+        Side(off_by("double", 1.0), program=[("double", 0), ("mul", 2, 1)]),
     ),
 ]
 """What is said of a run, the program of the clean engine, and a side of which it is true and one of
@@ -274,13 +298,14 @@ SHAPES = st.sampled_from([(2,), (3,), (40,), (2, 2), (10, 10), (1, 7), (7, 1), (
 
 def values_of(one: object, other: object) -> str:
     """What two runs show in which a function returns these."""
-    trails = []
-    for value in (one, other):
+
+    def trail(value: object) -> dict[str, Digest]:
         recorder = Recorder()
         with recorder.call("f", {}):
             recorder.value(None, value)
-        trails.append(recorder.trail)
-    return infection_of(*trails).values
+        return recorder.trail
+
+    return infection_of(trail(one), trail(other)).values
 
 
 SAME: dict[str, Plant] = {
@@ -301,7 +326,9 @@ SAME: dict[str, Plant] = {
     form=st.sampled_from(sorted(SAME)),
     entry=st.integers(0, 10**6),
 )
-def test_one_wrong_number_in_a_call_is_seen(seed, shape, dtype, form, entry) -> None:
+def test_one_wrong_number_in_a_call_is_seen(
+    seed: int, shape: tuple[int, ...], dtype: str, form: str, entry: int
+) -> None:
     array = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
     wrong = array.copy()
     wrong.flat[entry % array.size] += 20 * rounding_of(array) * largest(array)
@@ -317,3 +344,113 @@ def test_the_same_numbers_in_other_places_are_wrong(seed: int, rows: int, column
     assert values_of(array[:1], array[:1].T) == "wrong"
     row = np.broadcast_to(array[0, :1], (columns, columns)) + np.arange(columns)
     assert values_of(row.T, row) == "wrong"
+
+
+# ----- Several backward passes -----
+
+
+@examples(20)
+@given(st.integers(0, 10**6))
+def test_an_update_cancels_a_gradient_only_if_there_is_one(seed: int) -> None:
+    x, y, updated = np.random.default_rng(seed).uniform(0.5, 2, (3, 4))
+    program: Program = [("double", 0), ("mul", 2, 1)]
+    first, same, second = (run(OPS, program, leaf, y).walk for leaf in (x, x.copy(), updated))
+    wrong, again = (run(OPS | TRIPLED, program, leaf, y).walk for leaf in (x, updated))
+    third = run(OPS | TRIPLED, program, but(updated, 9.0), y).walk
+    places = [str(UPDATE)]
+
+    def cancelled(broken: list[TraceStep], clean: list[TraceStep]) -> list[str]:
+        return [str(place) for place in cancelled_by((broken, clean))]
+
+    assert cancelled([*wrong, *second], [*first, *second]) == places
+    assert cancelled([*wrong, *again], [*first, *second]) == places
+    assert cancelled([*first, *again], [*first, *second]) == []  # nothing comes after it
+    assert cancelled([*wrong, *same], [*first, *same]) == []  # the leaf keeps its value
+    assert cancelled([*wrong, *third], [*first, *second]) == []  # the value is wrong
+    assert cancelled([*first, *second], [*first, *second]) == []
+
+
+# ----- The first divergence -----
+
+CHAIN: Program = [("mul", 0, 1), ("double", 2), ("sub", 3, 0)]
+
+DIVERGENCES: list[tuple[str, dict[str, Op]]] = [
+    ("the forward pass of `double` gave the value", off_by("double", 1e-9)),
+    ("the forward pass of `mul` gave", off_by("mul", 1e-9) | off_by("double", 1.0)),
+    (
+        "`double` passed operand 0 (`mul`) the cotangent",
+        with_rule("double", lambda g, _: (but(2 * g, 2.001),)),
+    ),
+    (
+        "`mul` passed operand 1 (y) the cotangent",
+        with_rule("mul", lambda g, a, b: (g * b, but(g * a, 9.0))),
+    ),
+    ("`sub` passed operand 1 (x) the cotangent", with_rule("sub", lambda g, *_: (g, g))),
+    ("None", {}),
+    ("None", off_by("double", 1e-15)),
+    ("None", with_rule("mul", lambda g, a, b: (b * g * (1 + 1e-15), a * g))),
+]
+
+
+@pytest.mark.parametrize(("start", "fault"), DIVERGENCES)
+@examples(10)
+@given(st.integers(0, 10**6))
+def test_a_divergence_is_at_the_first_wrong_number(
+    start: str, fault: dict[str, Op], seed: int
+) -> None:
+    leaves = np.random.default_rng(seed).uniform(0.5, 2, (2, 4))
+    walks = [run(ops, CHAIN, *leaves).walk for ops in (OPS | fault, OPS)]
+    divergence = first_divergence(walks[0], walks[1], {0: "x", 1: "y"})
+    assert str(divergence and divergence.sentence).startswith(start)
+
+
+# ----- A result within the conditioning -----
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 10**6),
+    dtype=st.sampled_from(["f4", "f8"]),
+    moves=st.sampled_from([0.0, 1e-3]),
+    error=st.sampled_from([0.0, 0.1, 20.0, 0.5e-3 * TIMES, 2e-3 * TIMES]),
+)
+def test_nothing_but_rounding_is_called_rounding(
+    seed: int, dtype: str, moves: float, error: float
+) -> None:
+    gradient = np.random.default_rng(seed).uniform(1, 2, 4).astype(dtype)
+    tolerance = rounding_of(gradient) * largest(gradient)
+    size = error * tolerance if error in (0.1, 20.0) else error
+    moved = {CONDITIONING.name: Measured(numbers={"a.grad": moves} if moves else {})}
+    key = Run("p", "uniform", gradients={"a": pack(gradient)}, reached=[0], measured=moved)
+    wrong = but(gradient, gradient[0] + size).astype(dtype)
+    judgement = judge(Run("p", "uniform", gradients={"a": pack(wrong)}, reached=[0]), key)
+    is_wrong = size > TIMES * moves + 2 * tolerance
+    assert (judgement.outcome == "silent-corruption") == is_wrong
+    assert (judgement.evidence == IS_ROUNDING) == (not is_wrong and size > 2 * tolerance)
+
+
+# ----- What is quoted -----
+
+
+@examples(30)
+@given(st.data())
+def test_the_runs_that_do_not_end_as_explained_are_counted(data: st.DataObject) -> None:
+    page = CATALOGUE.page("skip-unbroadcast")
+    experiment = prepare(page, CATALOGUE, find_engine())
+    stated: list[End] = [
+        (probe, loss, outcome)
+        for probe in page.expect[None]
+        for loss in LOSSES
+        if (outcome := page.expected(None, probe, loss))
+    ]
+    other = st.lists(st.integers(0, len(stated) - 1), max_size=3, unique=True)
+    unlike = data.draw(other)
+    ends = [
+        (probe, loss, "not-reached" if outcome == "crash" else "crash")
+        if number in unlike
+        else (probe, loss, outcome)
+        for number, (probe, loss, outcome) in enumerate(stated)
+    ]
+    quoted = quotable(experiment, [*ends, ("mine", "uniform", "crash")])
+    assert quoted["unexplained"] == ((len(unlike), len(stated)) if unlike else None)
+    assert bool(quoted["why"]) == (not unlike)
