@@ -35,13 +35,18 @@ MOST_TESTS, LONGEST_NAME, LONGEST_MESSAGE = 10_000, 1000, 300
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a process loads: an engine, and the tests that it collects."""
+    """The engine of a process; it remains in the memory of the host, which any suite can read."""
 
     root: str
     sources: dict[str, str]
     """The files of the correct engine, as anyone can read them."""
     dialect: Dialect
     """How the engine is called."""
+
+
+class Collect(msgspec.Struct, frozen=True):
+    """What a process loads. It is sent to the child alone: other submissions must not see it."""
+
     files: dict[str, bytes]
     """The files of the submission, by their path below its folder."""
     folder: str
