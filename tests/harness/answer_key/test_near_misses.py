@@ -445,7 +445,7 @@ def test_the_runs_that_do_not_end_as_explained_are_counted(data: st.DataObject) 
     ]
     other = st.lists(st.integers(0, len(stated) - 1), max_size=3, unique=True)
     unlike = data.draw(other)
-    ends = [
+    ends: list[End] = [
         (probe, loss, "not-reached" if outcome == "crash" else "crash")
         if number in unlike
         else (probe, loss, outcome)
