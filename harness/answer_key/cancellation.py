@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -59,10 +60,11 @@ def _matches(walks: Walks) -> list[Match]:
 def _misled(match: Match) -> list[tuple[int, TraceStep, TraceStep]]:
     """Return the replaced operands with other numbers, if no other operand can make up for it.
 
-    A sum, for example, may be split into two terms in another way. A constant is not compared.
+    A sum, for example, may be split into two terms in another way, or its terms may be swapped: of
+    several replaced operands, none is wrong if the result is right. A constant is not compared.
     """
     scales, steps = match.graph.value_scales, match.graph.steps
-    return [
+    others = [
         (user, actual, expected)
         for user, actual, expected in match.replaced
         if all(parent == expected.index or parent in match.twins for parent in steps[user].parents)
@@ -72,6 +74,8 @@ def _misled(match: Match) -> list[tuple[int, TraceStep, TraceStep]]:
             scales[expected.index],
         )
     ]
+    counts, wrong = Counter(user for user, _, _ in others), _wrong_values(match)
+    return [other for other in others if counts[other[0]] == 1 or other[0] in wrong]
 
 
 def _in_values(match: Match) -> Iterator[Message]:

@@ -241,6 +241,24 @@ CASES: list[tuple[str, Program, Side, Side]] = [
         Side({}, program=[("sub", 0, 1), ("add", 2, 0), ("mul", 3, 1)]),
     ),
     (
+        ANOTHER_WAY,  # swapped terms, and a term that is no longer there
+        [("add", 0, 1), ("square", 2)],
+        Side({}, program=[("add", 1, 0), ("square", 2)]),
+        Side({}, program=[("add", 1, 1), ("square", 2)]),
+    ),
+    (
+        ANOTHER_WAY,  # a sum in another order
+        [("double", 0), ("add", 2, 1)],
+        Side({}, program=[("add", 0, 1), ("add", 2, 0)]),
+        Side({}, program=[("sub", 0, 1), ("add", 2, 0)]),
+    ),
+    (
+        "wrong inside (what `sub` receives), but cancelled by `square` and the backward of `sub`",
+        [("sub", 0, 1), ("square", 2)],
+        Side({}, program=[("sub", 1, 0), ("square", 2)]),
+        Side({}, program=[("sub", 1, 0), ("double", 2)]),
+    ),
+    (
         INSIDE + "`square` and the backward of `double`",
         [("double", 0), ("square", 2), ("mul", 3, 1)],
         Side(NEGATED),
