@@ -131,7 +131,7 @@ def adapter_with_two_factors(lib, x=(4, 3)):
     """A low-rank adapter of 3 inputs and 2 outputs, whose factors are not 0."""
     rng = np.random.default_rng(0)
     layer = lib.nn.LowRankAdapter(lib.nn.Linear(3, 2, rng=rng), 2, 4.0, rng=rng)
-    layer.up.data = rng.standard_normal((2, 2))
+    layer.up.data = rng.standard_normal((2, 2)).astype(layer.up.data.dtype)
     return layer(x)
 
 

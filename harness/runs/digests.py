@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.core.rounding import MOST
 from harness.core.run import Digest, NumericArray
 
 CALLS = 400
@@ -51,8 +52,8 @@ def digest_of(array: np.ndarray[Any, Any]) -> Digest:
 class Numbers:
     """A digest of the numbers in a value and its parts, the same for equal values in any process.
 
-    Arrays that broadcast to the same array are equal: axes of length 1 and equal slices do not
-    matter.
+    An array counts as what it broadcasts to: equal slices, and leading axes of length 1, change
+    nothing; a row is not a column.
     """
 
     def __init__(self, *, exact: bool = False) -> None:
@@ -124,14 +125,23 @@ class Numbers:
             self.checksum = zlib.crc32(np.where(finite, 0.0, numbers).tobytes(), self.checksum)
             numbers = np.where(finite, numbers, 0.0)
         with np.errstate(all="ignore"):
-            self.rounding += MARGIN * eps * float(np.abs(numbers).sum())
-            small = MARGIN * eps * float(np.abs(numbers).max(initial=0.0))
+            size = float(np.abs(numbers).max(initial=0.0))
+            small = min(MARGIN * eps, MOST) * size
+            # Errors of the entries have either sign: their sum grows as the root of their number.
+            self.rounding += small * float(np.sqrt(np.square(numbers / (size or 1.0)).sum()))
             axes = [axis for axis in range(numbers.ndim) if not _is_repeated(numbers, axis, small)]
             numbers = numbers[tuple(np.s_[:] if i in axes else 0 for i in range(numbers.ndim))]
-            for place in range(numbers.ndim):  # the last axis first
-                weights = np.cos((1 + 0.618 * place) * np.arange(numbers.shape[-1]))
-                numbers = numbers @ (weights - weights.mean() + 1 / weights.size)
+            for axis in reversed(axes):
+                weights = _weights(numbers.shape[-1], place=array.ndim - axis - 1)
+                numbers = numbers @ weights
             self.projection += float(numbers) * (2.0 + float(np.cos(seed)))
+
+
+def _weights(length: int, place: int) -> NumericArray:
+    """Return irregular numbers for an axis, the last of which has place 0; none is near zero."""
+    places = np.arange(length)
+    weights = (-1.0) ** places * (1 + 0.5 * np.cos((1 + 0.618 * place) * places))
+    return np.asarray(weights - weights.mean() + 1 / length) if length else weights
 
 
 def _is_repeated(numbers: NumericArray, axis: int, small: float) -> bool:
