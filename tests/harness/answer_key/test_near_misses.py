@@ -89,7 +89,7 @@ def off(array: NumericArray, entry: int, by: float) -> NumericArray:
 
 
 @pytest.mark.parametrize("sentence", ONE_RULE)
-@examples(8)
+@examples(40)
 @given(
     seed=st.integers(0, 10**6),
     dtype=st.sampled_from(["f4", "f8"]),
@@ -294,7 +294,7 @@ which it is not."""
 
 
 @pytest.mark.parametrize(("sentence", "program", "true", "near"), CASES)
-@examples(10)
+@examples(50)
 @given(st.integers(0, 10**6), st.integers(2, 40))
 def test_a_stage_is_said_of_the_numbers_and_of_none_that_is_near(
     sentence: str, program: Program, true: Side, near: Side, seed: int, length: int
@@ -411,7 +411,7 @@ DIVERGENCES: list[tuple[str, dict[str, Op]]] = [
 
 
 @pytest.mark.parametrize(("start", "fault"), DIVERGENCES)
-@examples(10)
+@examples(50)
 @given(st.integers(0, 10**6))
 def test_a_divergence_is_at_the_first_wrong_number(
     start: str, fault: dict[str, Op], seed: int
