@@ -131,14 +131,22 @@ def adapter_with_two_factors(lib, x=(4, 3)):
     """A low-rank adapter of 3 inputs and 2 outputs, whose factors are not 0."""
     rng = np.random.default_rng(0)
     layer = lib.nn.LowRankAdapter(lib.nn.Linear(3, 2, rng=rng), 2, 4.0, rng=rng)
-    layer.up.data = rng.standard_normal((2, 2))
+    layer.up.data = rng.standard_normal((2, 2)).astype(layer.up.data.dtype)
     return layer(x)
 
 
 def embed_with_padding(lib, x=(3,)):
-    """The vectors of 4 symbols, two of which are the padding, times a row."""
+    """Two steps of SGD on the vectors of 4 symbols, two of which are the padding, times a row."""
     symbols = lib.tensor(np.array([[0, 1], [1, 4]]))
-    return _layer(lib, "Embedding", 5, 3, 1, dtype=x.dtype)(symbols) * x
+    layer = _layer(lib, "Embedding", 5, 3, 1, dtype=x.dtype)
+    optimizer = lib.optim.SGD(layer.parameters(), lr=0.1)
+    for _ in range(3):
+        vectors = layer(symbols)
+        loss = (vectors * vectors * x * x).mean()
+        yield {"loss": loss, "vectors": vectors}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 
 def embed_repeated_symbols(lib, x=(3,)):

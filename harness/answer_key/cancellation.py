@@ -1,8 +1,10 @@
-"""Cancellation: where a wrong number became a right one, as two recorded walks show it."""
+"""Cancellation: where a wrong number became a right one, found by comparing two recorded walks."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,10 +14,10 @@ from harness.core.message import Message, message
 from harness.core.run import NumericArray, TraceStep
 
 Walks = tuple[Sequence[TraceStep], Sequence[TraceStep]]
-"""Those of the broken and of the clean engine."""
+"""The walks of the broken and of the clean engine."""
 
 MOST = 3
-"""The most places that are named."""
+"""The largest number of places that are named."""
 
 UPDATE = message("the update of the parameters")
 
@@ -28,15 +30,16 @@ def cancelled_by(walks: Walks) -> list[Message]:
     """
     matches = _matches(walks)
     if len(matches) > 1 and _wrong_values(matches[-1]):
-        return []  # what is logged does not show it
+        return []  # the log does not show where it was cancelled
     places = [place for match in matches for place in (*_in_values(match), *_in_rules(match))]
-    if len(matches) > 1 and any(_has_wrong_gradient(match) for match in matches):
+    pairs = pairwise(matches)
+    if any(_has_wrong_gradient(match) and _is_updated(match, after) for match, after in pairs):
         places.append(UPDATE)
     return list({str(place): place for place in places}.values())[:MOST]
 
 
 def misled(walks: Walks) -> Message | None:
-    """Return which op of both graphs receives another number, from another operand."""
+    """Return which op of both graphs receives a different number, from a different operand."""
     for match in _matches(walks):
         for user, _, _ in _misled(match):
             return message("what `{op}` receives", op=match.graph.steps[user].op)
@@ -57,10 +60,11 @@ def _matches(walks: Walks) -> list[Match]:
 def _misled(match: Match) -> list[tuple[int, TraceStep, TraceStep]]:
     """Return the replaced operands with other numbers, if no other operand can make up for it.
 
-    A sum, for example, may be split into two terms in another way. A constant is not compared.
+    A sum, for example, may be split into two terms in another way, or its terms may be swapped: of
+    several replaced operands, none is wrong if the result is right. A constant is not compared.
     """
     scales, steps = match.graph.value_scales, match.graph.steps
-    return [
+    others = [
         (user, actual, expected)
         for user, actual, expected in match.replaced
         if all(parent == expected.index or parent in match.twins for parent in steps[user].parents)
@@ -70,6 +74,8 @@ def _misled(match: Match) -> list[tuple[int, TraceStep, TraceStep]]:
             scales[expected.index],
         )
     ]
+    counts, wrong = Counter(user for user, _, _ in others), _wrong_values(match)
+    return [other for other in others if counts[other[0]] == 1 or other[0] in wrong]
 
 
 def _in_values(match: Match) -> Iterator[Message]:
@@ -124,6 +130,15 @@ def _has_wrong_gradient(match: Match) -> bool:
         )
         for step in match.visits
     )
+
+
+def _is_updated(match: Match, after: Match) -> bool:
+    """Whether the next pass has a leaf with a new value; without one, gradients are only added."""
+    leaves, later = (
+        {step.value.data for step in one.graph.steps.values() if not step.op}
+        for one in (match, after)
+    )
+    return not later <= leaves
 
 
 def _is_lost_in_rule(step: TraceStep, match: Match) -> bool:

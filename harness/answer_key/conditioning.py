@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 
 from harness.core.message import Message, message
-from harness.core.rounding import MOST, largest, resolution
+from harness.core.rounding import largest, resolution
 from harness.core.run import Array, Form, Measurement, Quantity, Run, array_name
 
 CONDITIONING = Measurement(
@@ -82,13 +82,13 @@ def ill_conditioned(key: Run) -> dict[str, float]:
         if size <= hidden:
             size = max(largest(*leaves), *sizes.values())
         eps = resolution(*(arrays[one] for one in [name] if one in arrays), *leaves)
-        if hidden > min(math.sqrt(eps), MOST) * size:
+        if hidden > math.sqrt(eps) * size:
             found[name] = hidden
     return found
 
 
 def description_of(name: str) -> Message:
-    """Return the name of an array, or of what else can move, for people."""
+    """Return the name of an array, or of what else can move, as reports show it."""
     step, entry = _parts_of(name)
     if step:
         return message("{entry} after step {step}", entry=array_name(entry), step=step)

@@ -1,4 +1,4 @@
-"""Matching the nodes of two walks: a node is what it computes, and a leaf is its value.
+"""Matching the nodes of two walks: a node by what it computes, a leaf by its value.
 
 A node's identity is its op and the identities of its operands, from the leaves up. Nodes whose
 identity occurs once in both walks are the same node. The others are matched from the output down,
@@ -98,7 +98,7 @@ class WalkGraph:
 
     @cached_property
     def value_scales(self) -> Mapping[int, float]:
-        """The largest value that each node was computed from, or its own."""
+        """The largest value that each node was computed from, or its own value."""
         scales: dict[int, float] = {}
         for step in sorted(self.steps.values(), key=lambda step: step.index):
             operands = [scales.get(index, 0.0) for index in step.parents if index is not None]

@@ -78,7 +78,7 @@ KINKS = Measurement(
         may_be_empty=True,
     ),
 )
-"""Another choice at a kink is not a bug."""
+"""A different choice at a kink is not a bug."""
 
 MEASUREMENTS = (KINKS, CONDITIONING)
 """These must be measured on the unpatched engine."""
@@ -150,8 +150,8 @@ REFUSED, REFUSED_ELSEWHERE = "refused", "refused-elsewhere"
 def _judge_refusal(run: Run, key: Run) -> Judgement:
     """Return the outcome if the clean engine refuses this probe, that is, raises an exception.
 
-    The two ends are compared by type, by place in the probe (phase, step and line) and by place in
-    the engine (file, function and statement), never by text: texts contain numbers.
+    The two exceptions are compared by type, by place in the probe (phase, step and line) and by
+    place in the engine (file, function and statement), never by text: texts contain numbers.
 
     | the broken engine                           | outcome             | kind                |
     | ------------------------------------------- | ------------------- | ------------------- |
@@ -339,7 +339,7 @@ def _compare_created(
     moves: Mapping[str, float],
     passes: int = 1,
 ) -> Iterator[_Difference]:
-    """Yield the differences of leaves and gradients; no gradient is as good as one of zeros.
+    """Yield the differences of leaves and gradients; a missing gradient equals one of zeros.
 
     A gradient may be nothing but rounding, such as that of a bias before a normalisation, or after
     a training has converged. So all are compared on the `scale` of the largest so far.
@@ -361,7 +361,7 @@ def _compare_created(
             error = moves.get(name, 0.0)
             yield from _compare(title, one, other, size, choices.get(leaf), passes, error)
         elif isinstance(one, Array) or isinstance(other, Array):
-            yield _Difference("shape", message("{array} has another size", array=title), title)
+            yield _Difference("shape", message("{array} has a different size", array=title), title)
         elif not _agree(one, other, passes):
             yield _Difference("value", message("{array} differs", array=title), title)
 

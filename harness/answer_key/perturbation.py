@@ -29,7 +29,7 @@ PATTERNS = 2
 """The number of random patterns of signs. Each takes a run of the probe."""
 
 SLOWEST = 0.5
-"""Seconds that a run may take to be measured: each run has a limit of processor time."""
+"""The longest run that is measured, in seconds: each run has a limit of processor time."""
 
 
 def measure(trial: Trial, run: Run) -> Measured:
@@ -46,7 +46,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     errors = _errors(trial, run, _Scales(run))
     if not errors:
         return Measured()
-    # Only now, since few runs get here.
+    # Checked last, since few runs get here.
     scales = _Scales(run, _gradients_of_other_losses(trial, run))
     if scales.movements(observe(trial, run.loss)):
         return Measured(problem="it gives different numbers each time")
@@ -148,7 +148,7 @@ class _MovedTrial(Trial):
 
 
 def _signs(generator: np.random.Generator, count: int) -> NDArray[np.bool_]:
-    """Return which numbers to move up: half of them at random, so that differences change too."""
+    """Return which numbers to move up: a random half, so that differences change too."""
     first = generator.integers(2)
     return generator.permutation((np.arange(count) + first) % 2 == 0)
 
@@ -190,7 +190,7 @@ for _name, _member in vars(np.random.Generator).items():
 
 @contextmanager
 def _moved_generators(pattern: int) -> Iterator[None]:
-    """Let new generators draw moved numbers inside."""
+    """Make new generators draw moved numbers inside."""
 
     def default_rng(seed: Any = None) -> np.random.Generator:
         if isinstance(seed, np.random.Generator):

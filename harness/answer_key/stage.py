@@ -4,9 +4,10 @@ After the RIPR model of mutation testing (Ammann and Offutt): a fault must be *r
 the state, *propagate* to something observable, and be *revealed* by a check. Where it was lost
 explains why a bug hides.
 
-Infection is a wrong number: a changed function, given the same numbers as in the unpatched engine,
-returns or writes other ones, or a node of the backward walk, with the same value, receives or
-passes on other ones. Another type, another graph and an operand that nothing uses are not.
+Infection is a wrong number: a changed function, given the same numbers as in the unpatched
+engine, returns or writes different ones, or a node of the backward walk, with the same value,
+receives or passes on different ones. A different type or graph, or an operand that nothing uses,
+is not an infection.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ Trail = Mapping[str, Digest]
 """See `harness.runs.recorder`."""
 
 Values = Literal["right", "another-way", "wrong", "unknown"]
-"""The numbers inside: all right; all right, in other calls; one is wrong; not comparable."""
+"""The numbers inside: all right; all right, but in other calls; one is wrong; not comparable."""
 
 LARGEST_RESIDUE = 1e-5
-"""What may be left of larger numbers that cancel; more than that is a number of its own."""
+"""What rounding may leave of larger numbers that cancel; anything larger is not rounding."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def stage_of(
     """Return the stage, and the sentence that explains it to a learner.
 
     If the stage depends on the `infection` and it is None, the stage is None and the sentence
-    empty. A page that is `correct` by definition computes in another way, and nothing wrong. `kind`
+    empty. A page that is `correct` by definition computes in another way, and correctly. `kind`
     is that of the outcome, and `guard_is_lost` says that the engine accepts another probe that it
     must refuse.
     """
@@ -79,7 +80,9 @@ def stage_of(
         return None, EMPTY
     if outcome == "disguised-correct" and infection is not None:
         if kind == REFUSED_ELSEWHERE:
-            return "not-propagated", message("refused, but by another statement than it should be")
+            return "not-propagated", message(
+                "refused, but not by the statement that should refuse it"
+            )
         if kind == REFUSED:
             stage: Stage = "not-propagated" if infection.is_wrong else "not-infected"
             return stage, message("it ran, and the same statement refuses this input")
@@ -138,7 +141,9 @@ def infection_of(
         if not (all(walked) and name.startswith(INNER)):
             comparing.compare(name, functions[0].get(name, {}), functions[1].get(name, {}))
     if comparing.wrong:
-        return Infection("wrong", verbatim(comparing.wrong[0]), cancelled_by(walks))
+        name = comparing.wrong[0]
+        where = verbatim(name) if name else message("a leaf")
+        return Infection("wrong", where, cancelled_by(walks))
     if any(walked) and not all(walked):
         return UNKNOWN
     if place := misled(walks):
@@ -175,14 +180,14 @@ class _Comparing:
 
     residue: float
     wrong: list[str] = field(default_factory=list)
-    """The functions of which a call gives wrong numbers."""
+    """The functions with a call that gives wrong numbers; the name of a leaf is empty."""
     others: list[str] = field(default_factory=list)
-    """Those that are called with other numbers, or not as often."""
+    """The functions that are called with other numbers, or not as often."""
     compared: int = 0
 
     def compare(self, name: str, broken: Mapping[str, _Call], clean: Mapping[str, _Call]) -> None:
         """Compare the calls of a function, in the same order or in another."""
-        shown = name.removeprefix(INNER).removeprefix(VISIT).replace("/", ".") or "a leaf"
+        shown = name.removeprefix(INNER).removeprefix(VISIT).replace("/", ".")
         same = {n for n, call in broken.items() if n in clean and self._is_same(call, clean[n])}
         self.compared += sum(not (broken[n].is_idle and clean[n].is_idle) for n in same)
         rest = [call for number, call in clean.items() if number not in same]
@@ -202,7 +207,7 @@ class _Comparing:
             self.others.append(shown)
 
     def _is_wrong(self, call: _Call, alike: Sequence[_Call]) -> bool:
-        """Whether a call gave what no call that was given the same numbers gave."""
+        """Whether a call gave a result that no clean call with the same numbers gave."""
         gave = [one.gave for one in alike if one.gave]
         return bool(call.gave and gave) and not any(self._is_same(call, one) for one in alike)
 

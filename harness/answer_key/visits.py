@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.answer_key.matching import backward_passes
 from harness.core.run import MORE, VISIT, Array, Digest, NumericArray, TraceStep
-from harness.runs.recorder import CALLS, DEPTH, Numbers, add_digest
+from harness.runs.digests import CALLS, DEPTH, Numbers, add_digest
 
 
 def visits(steps: Iterable[TraceStep], most: int = CALLS) -> dict[str, Digest]:

@@ -47,7 +47,9 @@ def _check_advice(page: Page, front: Break) -> Iterator[Finding]:
     for variant in sorted(stated) if front.level == BEGINNER else ():
         for key in ("why", "beware"):
             if not getattr(front.advice.get(variant), key, ""):
-                problem = f"`advice.{variant}.{key}` is missing, as other outcomes are stated there"
-                remedy = f'say it of this variant: `{key} = "..."` below `[advice.{variant}]`'
+                problem = (
+                    f"`advice.{variant}.{key}` is missing: the page states other outcomes there"
+                )
+                remedy = f'explain these outcomes: `{key} = "..."` below `[advice.{variant}]`'
                 line = page.line_of("expect", variant)
                 yield Finding(page.path, line, problem, remedy)

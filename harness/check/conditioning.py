@@ -1,6 +1,6 @@
 """The check that rounding does not decide the results of a page's probes.
 
-If it does, a correct rewrite of the engine would be called wrong, or a bug right.
+If it did, a correct rewrite of the engine could be called wrong, or a bug right.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def check_conditioning(page: Page, context: Context) -> Iterator[Finding]:
     """
     for probe, reason in unstated(page, context).items():
         problem = f"the probe `{probe}` is {reason}"
-        remedy = "choose other inputs, or another optimizer: nothing should divide by what is 0 up "
+        remedy = "choose other inputs, or another optimizer: nothing should divide by "
+        remedy += "a number that is 0 up "
         remedy += "to rounding, or subtract nearly equal numbers; if the page is about rounding, "
         remedy += f'write `{KEY} = {{ {probe} = "the reason" }}`'
         yield Finding(page.path, page.line_of("expect", probe), problem, remedy)

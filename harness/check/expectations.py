@@ -47,7 +47,8 @@ def check_probed_page(page: Page, context: Context) -> Iterator[Finding | Report
     if reports:
         yield from _check_clean(page, context, reports[0].left_out)
         yield from check_conditioning(page, context)
-    yield from check_reports(page, reports)
+    elsewhere = context.catalogue.diagnostics_elsewhere(page)
+    yield from check_reports(page, [report.without(elsewhere) for report in reports])
     if isinstance(page.front, Break):
         yield from _check_questions(page, reports)
         yield from check_invariant(page, context, applies=bool(reports))
@@ -73,7 +74,7 @@ def _reports(page: Page, context: Context) -> Iterator[Finding | Report]:
 def _check_clean(page: Page, context: Context, unusable: Collection[str]) -> Iterator[Finding]:
     """Yield a finding for each probe on which a diagnostic alarms on the unbroken engine.
 
-    Such an alarm is no catch, and a matrix with it does not count.
+    Such an alarm does not count as a catch, and it makes the matrix unreliable.
     """
     probes = [p for p in context.catalogue.probes_for(page) if p.name not in unusable]
     alarms: dict[str, list[str]] = {}
@@ -82,10 +83,9 @@ def _check_clean(page: Page, context: Context, unusable: Collection[str]) -> Ite
     for probe, texts in alarms.items():
         if texts:
             listed = "; ".join(dict.fromkeys(texts))
-            problem = (
-                f"a diagnostic alarms on the unbroken engine with the probe `{probe}`: {listed}"
-            )
-            remedy = "change the probe: on a correct engine, every diagnostic must be silent"
+            problem = "a diagnostic raises an alarm on the unbroken engine "
+            problem += f"with the probe `{probe}`: {listed}"
+            remedy = "change the probe: on a correct engine, no diagnostic may raise an alarm"
             yield Finding(page.path, page.line_of("expect", probe), problem, remedy)
 
 

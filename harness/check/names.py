@@ -14,7 +14,7 @@ from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from
 from harness.core.vocabulary import PageKind
 from harness.diagnostics import DIAGNOSTICS
-from harness.pages.catalogue import Catalogue, nearest
+from harness.pages.catalogue import Catalogue, diagnostic_name, nearest
 from harness.pages.front_matter import Break, Exercise
 from harness.pages.page import Page
 
@@ -83,7 +83,10 @@ class _Names:
         self.findings: list[Finding] = []
         self._names = {
             "probe": [*catalogue.shared_probes, *(probe.name for probe in page.probes)],
-            "diagnostic": [diagnostic.name for diagnostic in DIAGNOSTICS],
+            "diagnostic": [
+                *(diagnostic.name for diagnostic in DIAGNOSTICS),
+                *map(diagnostic_name, catalogue.diagnostic_files),
+            ],
         }
 
     def existing(self, kind: str, names: Iterable[str], *table: str | None) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from harness.check.completeness import check_completeness
+from harness.check.diagnostics import check_diagnostic
 from harness.check.exercises import check_exercise
 from harness.check.expectations import check_probed_page
 from harness.check.invariants import prepare_invariants
@@ -29,7 +30,7 @@ from harness.core.message import message
 from harness.core.report import Report
 from harness.experiment.context import Context
 from harness.grade.exercise import read_answer
-from harness.pages.catalogue import nearest
+from harness.pages.catalogue import diagnostic_name, nearest
 from harness.pages.front_matter import (
     Break,
     Control,
@@ -99,10 +100,15 @@ def check_pages(
     is checked.
     """
     catalogue = context.catalogue
+    own = {diagnostic_name(path): path for path in catalogue.diagnostic_files}
     for page_id in ids:
-        catalogue.path(page_id)
+        if page_id not in own:
+            catalogue.path(page_id)
     if ids:
-        yield from (check_page(page_id, context) for page_id in ids)
+        for page_id in ids:
+            yield (
+                check_own(own[page_id], context) if page_id in own else check_page(page_id, context)
+            )
         return
     everything = catalogue.files.keys() | catalogue.translated.keys()
     chosen = catalogue.ids_in(only) if only else everything
@@ -111,13 +117,21 @@ def check_pages(
     else:
         orphans = frozenset(chosen - catalogue.files.keys())
         pages = frozenset(chosen - orphans - catalogue.many_seeded)
-    if only and not (pages or orphans):
+    folders_of_own = [folder.resolve() for folder in only]
+    brought = [
+        path
+        for path in catalogue.diagnostic_files
+        if not training
+        and (not only or any(path.resolve().is_relative_to(f) for f in folders_of_own))
+    ]
+    if only and not (pages or orphans or brought):
         folders = ", ".join(map(str, only))
         remedy = "`harness new` writes a page; --training checks those that need many seeds"
         raise UsageError(message("no page to check in {folders}", folders=folders), remedy)
     if training:  # these run their seeds in parallel
         yield from (check_page(page_id, context) for page_id in sorted(pages))
         return
+    yield from (check_own(path, context) for path in brought)
     _prepare_baseline(context, [page for page in catalogue.pages[0] if page.id in pages])
     with contextlib.closing(_check_in_parallel(sorted(pages), context)) as checks:
         yield from checks
@@ -169,12 +183,22 @@ def check_page(page_id: str, context: Context) -> PageCheck:
 
     Raises UsageError if there is no such page.
     """
-    start = time.perf_counter()
     path = str(context.catalogue.path(page_id))
+    return _checked(page_id, path, lambda: _check(page_id, context))
+
+
+def check_own(path: Path, context: Context) -> PageCheck:
+    """Check one diagnostic that the catalogue brings."""
+    return _checked(diagnostic_name(path), str(path), lambda: check_diagnostic(path, context))
+
+
+def _checked(name: str, path: str, check: Callable[[], Iterator[CheckItem]]) -> PageCheck:
+    """Return the result of a check; an error that ends it becomes a finding."""
+    start = time.perf_counter()
     findings: list[Finding] = []
     reports: list[Report | TrainingReport] = []
     try:
-        for item in _check(page_id, context):
+        for item in check():
             if isinstance(item, Finding):
                 findings.append(item)
             else:
@@ -185,7 +209,7 @@ def check_page(page_id: str, context: Context) -> PageCheck:
         findings.append(finding_from_bug(error, path))
     unique = dict.fromkeys(findings)
     listed = sorted(unique, key=lambda finding: (finding.path != path, finding.path, finding.line))
-    return PageCheck(page_id, path, listed, reports, round(time.perf_counter() - start, 3))
+    return PageCheck(name, path, listed, reports, round(time.perf_counter() - start, 3))
 
 
 def _check(page_id: str, context: Context) -> Iterator[CheckItem]:

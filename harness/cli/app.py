@@ -146,7 +146,7 @@ def _problem(error: Exception) -> BreaklabError:
     text = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), 300)}"
     return InternalError(
         message("breaklab itself failed: {error}", error=text),
-        "please report this, with what the same command shows with --traceback",
+        "please report this, with the output of the same command with --traceback",
     )
 
 

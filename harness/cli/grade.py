@@ -61,7 +61,7 @@ def grade(
         bool,
         typer.Option(
             "--allow-conftest/--no-conftest",
-            help="Whether files conftest.py belong to a submission; they do by default.",
+            help="Whether to include a submission's conftest.py files (the default).",
         ),
     ] = True,
     limit: Annotated[

@@ -169,7 +169,7 @@ def _evaluate_all(session: Session, plan: Plan) -> Evaluations:
     total = len(plan.entries)
     with ProgressBar() as bar:
         try:
-            baseline = Baseline(session.cache, select=True)
+            baseline = Baseline(session.cache, select=True, own=session.own_diagnostics)
             return evaluate_all(
                 plan, baseline, progress=lambda done, page: bar.watch(done, total, page)
             )

@@ -23,6 +23,7 @@ from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
     from harness.core.message import Message
+    from harness.diagnostics import Diagnostic
     from harness.engines.engine import Engine
     from harness.experiment.baseline import Baseline
     from harness.experiment.context import Context
@@ -145,6 +146,8 @@ class Session:
     """Whether results are read from and stored in the user's cache."""
     explain: bool = False
     """Whether reports say what wrong numbers look like, and where they come from."""
+    strict: bool = True
+    """Whether a diagnostic of the catalogue that cannot be used is an error."""
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -200,7 +203,22 @@ class Session:
         """The baseline, which is computed once for all pages of the command."""
         from harness.experiment.baseline import Baseline
 
-        return Baseline(self.cache, explain=self.explain)
+        return Baseline(self.cache, explain=self.explain, own=self.own_diagnostics)
+
+    @cached_property
+    def own_diagnostics(self) -> list[Diagnostic]:
+        """The diagnostics that the catalogue brings.
+
+        Raises PageError for the first one that cannot be used; if not `strict`, it is left out.
+        """
+        if not self.catalogue.diagnostic_files:
+            return []
+        from harness.diagnostics.own import from_catalogue, read_own
+
+        found, mistakes = read_own(self.catalogue)
+        if mistakes and self.strict:
+            raise mistakes[0]
+        return [from_catalogue(own) for own in found]
 
     def show_mistakes(self) -> None:
         """Print on standard error why pages in the folders of `breaks` cannot be read."""

@@ -1,4 +1,4 @@
-"""Our own folders on the user's disk: the store of results, and what a learner did."""
+"""Our own folders on the user's disk: the store of results, and a learner's progress."""
 
 from __future__ import annotations
 

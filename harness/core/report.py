@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -212,8 +213,8 @@ class Report(msgspec.Struct, frozen=True):
     resembles: list[str] = []
     """The probes on which the unbroken engine already gives the break's wrong results."""
     why: str = ""
-    """Why the break does what it does, in the page's words; empty if the page does not say, or not
-    of these runs: see `harness.experiment.quoting`."""
+    """Why the break does what it does, in the page's words; empty if the page has none, or
+    none about these runs: see `harness.experiment.quoting`."""
     beware: str = ""
     """Where it hides, in the page's words."""
     invariant: str = ""
@@ -238,6 +239,18 @@ class Report(msgspec.Struct, frozen=True):
     def judged(self) -> bool:
         """Whether some run executed the patched code, so that anything is known about the break."""
         return any(run.outcome != "not-reached" for run in self.runs)
+
+    def without(self, diagnostics: Collection[str]) -> Report:
+        """Return the report as if these diagnostics caught nothing."""
+        if not diagnostics:
+            return self
+        runs = [
+            msgspec.structs.replace(
+                run, caught_by=[name for name in run.caught_by if name not in diagnostics]
+            )
+            for run in self.runs
+        ]
+        return msgspec.structs.replace(self, runs=runs)
 
     @property
     def agreement(self) -> tuple[int, int]:

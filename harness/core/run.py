@@ -207,6 +207,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Why the diagnostic measured nothing; always in English, as it comes from a child."""
     failure: str | None = None
     """How the measurement failed; in English, like `problem`."""
+    alarm: str | None = None
+    """The alarm of a diagnostic that a catalogue brings, which judges in the child."""
     ours: bool = False
     """Whether it failed in the diagnostic's own code rather than in the engine or the probe."""
     repeatable: bool = True
@@ -214,7 +216,7 @@ class Measured(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Make the texts safe to show, whatever process they came from."""
-        _make_readable(self, "problem", "failure")
+        _make_readable(self, "problem", "failure", "alarm")
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -238,11 +240,15 @@ class Form(msgspec.Struct, frozen=True):
     numbers: tuple[Quantity, ...] = ()
     """Only the keys of these matter."""
     may_be_empty: bool = False
-    """Whether nothing at all is a valid result, where the measurement does not apply."""
+    """Whether an empty result is valid, where the measurement does not apply."""
+    judges: bool = False
+    """Whether an alarm is a valid result."""
 
     def fits(self, measured: Measured, leaves: Mapping[str, Array]) -> bool:
         """Whether this is a result for a run with these leaves."""
-        if measured.failure or measured.problem:
+        if measured.alarm is not None and not self.judges:
+            return False
+        if measured.failure or measured.problem or measured.alarm is not None:
             return not (measured.values or measured.numbers)
         if self.may_be_empty and not (measured.values or measured.numbers):
             return True
@@ -305,7 +311,7 @@ def _is_shaped(
 
 
 UNMEASURED = Form()
-"""That of a measurement which only fails, or says why it measured nothing."""
+"""The form of a measurement that only fails, or says why it measured nothing."""
 
 
 class Measurement(msgspec.Struct, frozen=True):
@@ -319,6 +325,14 @@ class Measurement(msgspec.Struct, frozen=True):
     """The kinds of probes that it applies to."""
     form: Form = UNMEASURED
     """What it returns."""
+    text: str = ""
+    """The Python text that defines the function, if it is not one of ours: see
+    `harness.runs.judging`."""
+
+    @property
+    def path(self) -> str:
+        """The name of that text in tracebacks."""
+        return f"diagnostics/{self.name}"
 
 
 class TraceStep(msgspec.Struct, frozen=True):
@@ -339,11 +353,11 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
     """A digest of the numbers in a value, to compare two runs up to rounding."""
 
     checksum: int
-    """Of what is not a finite number: the places of NaN and infinities, and constants."""
+    """The checksum of all else: the places of NaN and infinities, and constants."""
     projection: float = 0.0
     """The sum of the numbers, times fixed irregular weights."""
     rounding: float = 0.0
-    """How far two projections of equal numbers may be apart."""
+    """How far the projections of equal numbers may differ."""
 
 
 INNER, VISIT, MORE = "~", "*", "+"
@@ -358,7 +372,7 @@ CREATED = re.compile(r"([^\W\d]\w*)\[(\d+)\](?:\.([\w.]+))?")
 """The names of leaves that a probe creates: see `harness.engines.creations`."""
 
 GRAD = ".grad"
-"""What follows the name of a leaf in the name of its gradient."""
+"""The suffix of a leaf's name in the name of its gradient."""
 
 ORDINALS = (
     message("first"),
@@ -371,7 +385,7 @@ ORDINALS = (
 
 
 def leaf_name(name: str, suffix: str = "") -> Message:
-    """Return the name of a leaf as a reader would say it: a created one has no name of its own."""
+    """Return the name of a leaf as reports show it: a created one has no name of its own."""
     match = CREATED.fullmatch(name)
     if match is None:
         return verbatim(f"{name}{suffix}")
@@ -413,9 +427,9 @@ class Run(msgspec.Struct, frozen=True):
     """The leaves that a probe of steps creates, and their gradients, at each snapshot of the log
     and at the end."""
     large: Annotated[list[dict[Name, Digest]], _MANY] = []
-    """The same for large ones, in any probe; one of a single backward pass has one snapshot."""
+    """The same for large leaves, in any probe; a single backward pass has one snapshot."""
     not_compared: int = 0
-    """How many created leaves there are whose gradients the engine does not give."""
+    """The number of created leaves whose gradients cannot be read from the engine."""
     mutated: dict[Name, Array] = {}
     """The leaves, and `cotangent`, that the run changed in place, with their final values."""
     shared: Annotated[list[tuple[Name, Name]], _MANY] = []
@@ -429,7 +443,7 @@ class Run(msgspec.Struct, frozen=True):
     """The numbers of the patch's sites that were executed. If there are none and no failure,
     nothing else is recorded: the run equals the unpatched engine's."""
     trail: dict[str, Digest] = {}
-    """Digests of what the functions around the sites were given, and gave: see
+    """Digests of what the functions around the sites received and returned: see
     `harness.runs.recorder`."""
     called: list[str] | None = None
     """The engine's functions that the import or the run called, if requested and known: see

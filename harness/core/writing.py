@@ -1,4 +1,4 @@
-"""Files that are written for a user: whole, or not at all."""
+"""Files that are written for a user: completely, or not at all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_new(path: Path, content: str | bytes, remedy: Sentence) -> None:
     it cannot be written.
     """
     try:
-        path.open("xb").close()  # from now on, nobody else can create it
+        path.open("xb").close()  # from now on, no other process can create it
     except FileExistsError:
         raise UsageError(message("{path} already exists", path=path), remedy) from None
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def _replace(path: Path, data: bytes, permissions: int, old: os.stat_result | No
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
         _write_all(descriptor, data, complete=True)
         if old:
-            with suppress(OSError):  # only the administrator may give a file away
+            with suppress(OSError):  # only the administrator may change the owner of a file
                 os.chown(draft, old.st_uid, old.st_gid)
             draft.chmod(stat.S_IMODE(old.st_mode))
         draft.replace(path)

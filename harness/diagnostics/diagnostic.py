@@ -76,6 +76,9 @@ class Diagnostic:
     """The independent library that it compares with."""
     kinds: tuple[ProbeKind, ...] = ("gradient",)
     looks_at_crashes: bool = False
+    judged: Measurement | None = None
+    """Of a diagnostic that a catalogue brings: what a child executes in runs of its own, and whose
+    result is the verdict (`harness.diagnostics.own`)."""
 
     @property
     def measurement(self) -> Measurement | None:
@@ -117,7 +120,7 @@ def evaluate(diagnostic: Diagnostic, observation: Observation) -> Verdict:
                 failure=measured.failure,
             )
         )
-    if diagnostic.measure and not measured:
+    if (diagnostic.measure or diagnostic.judged) and not measured:
         return Declined(message("it measured nothing on this run"))
     try:
         return diagnostic.check(observation)

@@ -76,7 +76,7 @@ def check(observation: Observation) -> Verdict:
 
 def _name(way: str, leaf: str) -> Message:
     if way == ANEW:
-        return message("{gradient}, computed anew", gradient=gradient_name(leaf))
+        return message("{gradient}, recomputed", gradient=gradient_name(leaf))
     return message("{gradient}, over the same graph", gradient=gradient_name(leaf))
 
 

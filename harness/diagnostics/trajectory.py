@@ -49,7 +49,7 @@ def _common(actual: Log, expected: Log) -> tuple[Log, Log]:
 
     These are the leaves that have the same name and the same values at first: PyTorch draws other
     initial weights, and some of its layers store theirs in another form. A leaf without a gradient
-    of such a layer is compared too. No gradient is as good as one of zeros.
+    of such a layer is compared too. A missing gradient equals one of zeros.
     """
     first = dict[str, bool]()
     for own, theirs in zip(actual, expected, strict=False):

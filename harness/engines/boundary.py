@@ -1,4 +1,4 @@
-"""Recording what changed functions are given, return and write: calls at the start and the end.
+"""Recording what changed functions receive, return and write: calls at the start and the end.
 
 A patch changes places inside functions. Around the body of each such function, and of those that
 it defines, the syntax tree gets ``with call(NAME, locals()):``, and each value that it returns goes
@@ -20,7 +20,7 @@ from harness.core.site import Hooks, Site
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 INSIDE = "/"
-"""Between the name of a function and that of one which it defines."""
+"""Separates the name of a function from the name of a function that it defines."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,13 @@
 """The leaves that a probe creates itself: its layers' weights, and tensors that it makes.
 
-They are named in the order of creation, by what a reader sees: `Linear[0].weight` is the weight of
-the first Linear, `tensor[0]` the first tensor that the probe's own text makes. The names are the
-same on every engine, so that two runs can be compared. What the engine's code makes for itself (a
-state of zeros, a copy for a recomputation) has no name, and is not recorded.
+They are numbered in the order of creation, and named by what a reader sees: `Linear[0].weight` is
+the weight of the first Linear, `tensor[0]` the first tensor that the probe's own text makes. The
+names are the same on every engine, so that two runs can be compared. What the engine's code makes
+for itself (a state of zeros, a copy for a recomputation) has no name, and is not recorded.
 
-An engine does not know that it is watched: a wrapper around the constructor of its tensors, and
-around the assignment of attributes of its layers, exists only while a probe runs. PyTorch has a
-hook for its layers. An adapter's own layers report their weights themselves.
+The engine needs no changes: a wrapper around the constructor of its tensors, and around the
+assignment of attributes of its layers, exists only while a probe runs. PyTorch has a hook for its
+layers. An adapter's own layers report their weights themselves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.core.run import NumericArray
 class Creations:
     """The leaves that one run of a probe creates.
 
-    `values` are those that some of them are to hold, by name, whatever the probe stores in them.
+    `values` fixes the data of some of them, by name, whatever the probe stores in them.
     """
 
     def __init__(self, path: str, values: Mapping[str, NumericArray] | None = None) -> None:
@@ -34,9 +34,9 @@ class Creations:
         self.leaves: dict[str, Any] = {}
         """By name, in the order of creation."""
         self.unreadable: set[str] = set()
-        """The names of leaves whose gradients the engine does not give."""
+        """The names of leaves whose gradients cannot be read."""
         self._made: dict[int, Any] = {}
-        """Tensors by their id; the reference prevents that another tensor gets the same id."""
+        """Tensors by their id; the reference keeps another tensor from getting the same id."""
         self._names: dict[int, str] = {}
         self._owners: dict[str, list[Any]] = {}
         self._tensors = 0

@@ -19,7 +19,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message
 from harness.core.report import RunReport
 from harness.core.rounding import repeats
-from harness.core.run import Digest, Run, TraceStep
+from harness.core.run import Digest, Measured, Run, TraceStep
 from harness.core.verdict import Alarm, Skipped, Verdict
 from harness.core.vocabulary import Loss
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, evaluate
@@ -84,6 +84,8 @@ class Baseline:
     select : bool
         Run only probes that call a changed function, and do not record what the patched places
         evaluate to, so that some stages are unknown. Worth it for many probes.
+    own : sequence of Diagnostic
+        The diagnostics that the catalogue brings, which are run too.
     """
 
     def __init__(
@@ -93,8 +95,10 @@ class Baseline:
         limits: Limits | None = None,
         explain: bool = False,
         select: bool = False,
+        own: Sequence[Diagnostic] = (),
     ) -> None:
-        self.cache, self.diagnostics, self.limits = cache, diagnostics, limits
+        self.cache, self.limits = cache, limits
+        self.diagnostics = (*diagnostics, *own)
         self.explain, self.select = explain, select
         self.memo: dict[object, Any] = {}
         """Values that other modules compute once for this baseline, by a key of their choice."""
@@ -182,7 +186,7 @@ class Baseline:
         }
 
     def ill_conditioned(self, engine: Engine, probes: Sequence[Probe]) -> dict[str, Message]:
-        """Return the probes whose runs rounding moves so far that they show no small error.
+        """Return the probes in which rounding can hide small errors.
 
         Raises EnvironmentProblem if the engine does not load.
         """
@@ -321,6 +325,45 @@ class Baseline:
 
     # ----- Diagnostics and oracles -----
 
+    def with_own(self, engine: Engine, probes: Sequence[Probe], runs: Sequence[Run]) -> list[Run]:
+        """Return an engine's runs with the verdicts of the diagnostics that the catalogue brings.
+
+        They are taken in further runs, each in a process of its own, and only the verdict is kept:
+        so such a diagnostic affects neither an outcome nor the verdict of another one.
+        """
+        results = list(runs)
+        index = {probe.name: position for position, probe in enumerate(probes)}
+        for measurement in filter(None, (item.judged for item in self.diagnostics)):
+            judged = {
+                (index[run.probe], run.loss): position
+                for position, run in enumerate(results)
+                if not run.failure
+                and (run.reached or not engine.sites)
+                and probes[index[run.probe]].kind in measurement.kinds
+            }
+            job = msgspec.structs.replace(
+                job_for(engine, probes, self.limits or Limits()),
+                items=tuple(judged),
+                measure=(measurement,),
+                alone=True,
+                complete=True,
+                trailed=False,
+            )
+            if not judged:
+                continue
+            try:
+                again = run_cached(job, self.cache)
+            except EngineDoesNotLoad as error:
+                again = failed_runs(job, error)
+            for position, run in zip(judged.values(), again, strict=True):
+                found = run.measured.get(measurement.name)
+                if run.failure or found is None:
+                    text = str(run.failure or "no result")
+                    found = Measured(failure=text, ours=True, repeatable=False)
+                measured = {**results[position].measured, measurement.name: found}
+                results[position] = msgspec.structs.replace(results[position], measured=measured)
+        return results
+
     def missing(self) -> dict[str, Message]:
         """Return the diagnostics whose library is not installed, with the remedy."""
         libraries = {item.name: item.library for item in self.diagnostics if item.library}
@@ -349,6 +392,7 @@ class Baseline:
             runs = run_cached(job, self.cache)
         except EngineDoesNotLoad as error:
             raise does_not_load(engine, error) from None
+        runs = self.with_own(engine.without_sites(), job.probes, runs)
         oracles = self._oracle_runs([(job.probes[index], loss) for index, loss in job.items])
         for item, run in zip(job.items, runs, strict=True):
             observation = Observation(job.probes[item[0]], run, oracles[run.probe, run.loss])

@@ -46,6 +46,7 @@ def key_of_report(
     facts = (
         (str(engine.root), engine_facts(engine)),
         [(str(path), text) for path, text in catalogue.probe_texts.items()],
+        catalogue.diagnostic_texts,
         [page_facts(item) for item in (page, variant or catalogue.in_place) if item],
         variant is None,
         [name for name in page.expect if name in catalogue.files],

@@ -279,8 +279,8 @@ def compare_claims(
 ) -> list[ClaimReport]:
     """Return each claim that the page makes for this variant, with what was observed.
 
-    `caught_by`: an alarm on at least one run. `missed_by`: silent on at least one run (of a break:
-    one that is wrong), and never an alarm. Nothing is compared unless all of the page's probes ran.
+    `caught_by`: an alarm on at least one run. `missed_by`: at least one run judged (of a break: a
+    wrong one), and never an alarm. Nothing is compared unless all of the page's probes ran.
 
     Raises PageError for a claim about a diagnostic that does not exist.
     """
@@ -308,9 +308,9 @@ def compare_claims(
 
 
 def silent_on(run: RunReport, kind: str) -> list[str]:
-    """Return the diagnostics to whose silence `missed_by` on a page of this kind may refer.
+    """Return the diagnostics that raised no alarm on a run and may be in `missed_by`.
 
-    A break is missed only where something is wrong; on a correct engine, any silence counts.
+    A break is missed only where something is wrong; on a correct engine, any run counts.
     """
     return run.missed_by if kind == "break" else run.no_alarm
 

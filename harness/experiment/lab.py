@@ -78,6 +78,7 @@ def run_lab(
         experiment = _only(chosen, experiment, silent)
         names = {probe.name for probe in experiment.probes}
         runs = [run for run in runs if run.probe in names]
+    runs = baseline.with_own(experiment.broken, experiment.probes, runs)
     reports = _describe_all(experiment, baseline, runs, judgements, keys)
     if baseline.explain:
         reports = _explain_all(experiment, baseline, reports, runs, judgements, keys)

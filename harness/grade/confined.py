@@ -34,10 +34,12 @@ from harness.engines.loader import find_in_memory
 from harness.engines.swapping import Functions
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
+from harness.grade.files import write_files, written_files
 from harness.grade.protocol import (
     LIMIT_REACHED,
     MOST_BYTES,
     MOST_TESTS,
+    Collect,
     Collected,
     Ended,
     Event,
@@ -95,7 +97,7 @@ def _prepare(data: bytes) -> Work:
 def _serve(task: Task, line: Line) -> Iterator[Frame | bytes]:
     """Collect the suite when the first frame is requested, then carry out a run for each."""
     adopt_descendants()
-    suite, collected = _collect(task)
+    suite, collected = _collect(task, msgspec.msgpack.decode(line.read_message(), type=Collect))
     warm_hypothesis()
     gc.freeze()  # otherwise a collection in a fork would copy every page
     yield _frame(collected)
@@ -114,9 +116,13 @@ def _frame(reply: Reply) -> Frame:
 class _Suite:
     """A collected suite, and the engine that it has imported."""
 
-    def __init__(self, task: Task) -> None:
-        self.task, self.scratch = task, Path.cwd()
-        self.root = self.scratch / task.folder
+    def __init__(self, task: Task, order: Collect) -> None:
+        self.task, self.order, self.scratch = task, order, Path.cwd()
+        self.root = self.current = self.scratch / order.folder
+        """The folder of the submission, and the current folder when a run begins."""
+        self.files = {f"{order.folder}/{name}": data for name, data in order.files.items()}
+        self.files[f"{order.folder}/{SETTINGS}"] = b"[pytest]\n"
+        """What a run finds in the scratch folder."""
         self.code = Code(Path(task.root), task.sources)
         self.items: list[pytest.Item] = []
         self.outcomes = Outcomes()
@@ -126,15 +132,16 @@ class _Suite:
         """The functions that ran before the first test."""
 
     def write_files(self) -> None:
-        """Write the submission into the scratch folder, which holds nothing else afterwards."""
+        """Write the files into the scratch folder, which contains nothing else afterwards."""
         empty_folder(self.scratch)
-        self.root.mkdir()
-        os.chdir(self.root)
-        for name, data in self.task.files.items():
-            path = self.root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        (self.root / SETTINGS).write_text("[pytest]\n", encoding="utf-8")
+        write_files(self.scratch, self.files)
+        os.chdir(self.current if self.current.is_dir() else self.scratch)
+
+    def keep_files(self) -> None:
+        """Let every run begin with the files and in the folder that the collection left."""
+        with contextlib.suppress(OSError):  # the folder may have been removed
+            self.current = Path.cwd()
+        self.files = written_files(self.scratch)
 
     def import_paths(self) -> list[str]:
         """Return the folders that modules of the submission are imported from.
@@ -142,24 +149,24 @@ class _Suite:
         They are those that pytest would add for the tests, the submission's folder, `src` in it,
         and the folder around it, which holds nothing else.
         """
-        paths = [_folder_of_package(self.root / name) for name in self.task.tests]
+        paths = [_folder_of_package(self.root / name) for name in self.order.tests]
         paths += [self.root, self.root / "src", self.scratch]
         return list(dict.fromkeys(str(path) for path in paths if path.is_dir()))
 
 
-def _collect(task: Task) -> tuple[_Suite, Collected]:
-    suite, problems = _Suite(task), _CollectionProblems()
+def _collect(task: Task, order: Collect) -> tuple[_Suite, Collected]:
+    suite, problems = _Suite(task, order), _CollectionProblems()
     suite.write_files()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    others = [entry for entry in sys.path if entry not in ("", *task.hidden)]
+    others = [entry for entry in sys.path if entry not in ("", *order.hidden)]
     sys.path[:] = [*suite.import_paths(), *others]
-    changed = unpack(task.changed)
+    changed = unpack(order.changed)
     find_in_memory(Path(task.root), task.sources, changed)
     fix_hypothesis()
     CALLS.start()
     try:
         engine = _Engine(task.dialect)
-        session = _session(task, [problems, engine])
+        session = _session(order, [problems, engine])
         find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
         session.config.pluginmanager.register(suite.outcomes)
@@ -170,6 +177,7 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
         problems.note(error)
     complete = CALLS.stop()
+    suite.keep_files()
     if len(suite.items) > MOST_TESTS:
         return suite, Collected([], f"it has more than {MOST_TESTS} tests", "many")
     if problems.first:
@@ -183,12 +191,14 @@ def _collect(task: Task) -> tuple[_Suite, Collected]:
     return suite, Collected([item.nodeid for item in suite.items])
 
 
-def _session(task: Task, plugins: list[object]) -> pytest.Session:
+def _session(order: Collect, plugins: list[object]) -> pytest.Session:
     """Return a session of pytest with our settings, and with no plugins but its own and these."""
     options = ["-c", SETTINGS, "--rootdir=.", "--capture=no", "-q"]
-    options += [f"--import-mode={_import_mode(task)}"]
-    options += ["-p", "no:cacheprovider", "--tb=native"]
-    config = _prepareconfig([*options, *task.tests], plugins)
+    options += [f"--import-mode={_import_mode(order)}"]
+    options += ["--tb=native"]
+    # Of a folder, pytest itself chooses the files, as it does for their author.
+    chosen = order.tests if len(order.files) == 1 else ["."]
+    config = _prepareconfig([*options, *chosen], plugins)
     session = pytest.Session.from_config(config)
     config._do_configure()  # what `pytest.main` does, without the end of a session
     config.hook.pytest_sessionstart(session=session)
@@ -203,11 +213,11 @@ def _folder_of_package(file: Path) -> Path:
     return folder
 
 
-def _import_mode(task: Task) -> str:
+def _import_mode(order: Collect) -> str:
     """Return pytest's own mode, or `importlib` if files could not be imported by their names."""
-    folders = {str(Path(name).parent) for name in task.files if Path(name).name == "__init__.py"}
-    alone = [Path(name).stem for name in task.tests if str(Path(name).parent) not in folders]
-    clash = len(set(alone)) < len(alone) or any("." in Path(name).stem for name in task.tests)
+    folders = {str(Path(name).parent) for name in order.files if Path(name).name == "__init__.py"}
+    alone = [Path(name).stem for name in order.tests if str(Path(name).parent) not in folders]
+    clash = len(set(alone)) < len(alone) or any("." in Path(name).stem for name in order.tests)
     return "importlib" if clash else "prepend"
 
 

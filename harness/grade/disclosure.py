@@ -1,8 +1,8 @@
-"""What a student may read of a suite's run: names that stand in the submission, and our own words.
+"""What a student may read of a suite's run: names in the submission, and our own sentences.
 
-A run can put anything that it has read into a message, into the name of a test or into that of an
-exception's type. So text of a run is `Said`, which carries what a student reads in its place; that
-is made from the submitted files, from a fixed list of exceptions, and from numbers.
+A run can put anything that it has read into a message, or into the name of a test or of an
+exception type. So text of a run is wrapped in `Said`, together with what a student reads instead.
+That is made only from the submitted files, a fixed list of exceptions, and numbers.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ EXCEPTIONS = {
 
 OTHER_EXCEPTION = "an exception of another type"
 ENDED = "it ended its process, or reached a limit of time, memory or processes"
-WITHHELD = "your instructor can see why"
+WITHHELD = "your instructor can see the reason"
 """What a student reads in place of other text."""
 
 _BESIDE = " (a file is graded without those beside it: grade its folder instead)"
 
 _MOST_SCOPES = 2
-"""The names of a test and of its class; a longer path of known names could spell anything."""
+"""A test and its class; a longer path of known names could spell anything."""
 
 
 class Words:
-    """The words in the Python files of a submission: what its author wrote, and no run has made."""
+    """The words in the Python files of a submission: written by its author, not by a run."""
 
     def __init__(self, submitted: SubmittedFiles) -> None:
         self.files, self.beside = submitted.files, submitted.beside
@@ -55,18 +55,18 @@ class Words:
         )
 
     def has(self, name: str) -> bool:
-        """Whether a name, such as `helpers.sums`, stands in the files as a whole.
+        """Whether a name, such as `helpers.sums`, occurs in the files as a whole.
 
-        A name made of several words that do could spell anything.
+        A name made of several words that occur could spell anything.
         """
         return name in self._words
 
     def names(self, tests: Sequence[str]) -> list[str]:
         """Return the name of each test as a student may read it.
 
-        `tests` are their ids. A name that stands in the files is kept, with that of its class. The
-        parameters, which are made at run time, are counted: `test_sub[2]`. A test of another name
-        is `test number 7`.
+        `tests` are their ids. A name that occurs in the files is kept, with that of its class.
+        Parameters are created at run time, so a number replaces them: `test_sub[2]`. A test with
+        any other name is `test number 7`.
         """
         counts: Counter[str] = Counter()
         names = []
@@ -97,7 +97,7 @@ class Words:
         return _BESIDE if known and raised.type == "ModuleNotFoundError" else ""
 
     def collection(self, collected: Collected) -> Said:
-        """Return why a suite has no tests."""
+        """Return the reason why a suite has no tests."""
         match collected.kind:
             case "empty":
                 return Said(collected.problem, "it has no tests")

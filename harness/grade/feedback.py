@@ -61,7 +61,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     correct: list[CorrectEngine]
     flaky: list[str]
     left_out: list[str]
-    """What does not belong to the submission, of what was found in its folder."""
+    """What was found in its folder and does not belong to the submission."""
     score: float | None
     """The share of the breaks that is killed, by weight, in percent."""
     killed: int
@@ -86,8 +86,8 @@ def disclose(
     """Return what may be shown of a result, and its score.
 
     Below `names`, nothing is left that tells which break is meant: not its family, nor where it is,
-    nor its place in the order of the catalogue. Below `names` and `to_student`, nothing is left
-    that a run has chosen: not what it printed, raised or called itself. `titles` are the titles of
+    nor its place in the order of the catalogue. Below `names` and `to_student`, no text is left
+    that a run has chosen, by printing, raising or naming something. `titles` are the titles of
     the breaks, by id, and `root` is the folder of the engine's files.
     """
     if to_student or feedback != "names":
@@ -123,7 +123,7 @@ def disclose(
 
 
 def _without_run_text(report: SuiteReport) -> SuiteReport:
-    """Return a result with names that stand in the submission, and reasons in our own words."""
+    """Return a result with names that occur in the submission, and reasons in our own words."""
 
     def names(tests: Iterable[str]) -> list[str]:
         return [report.shown.get(test, "a test") for test in tests]

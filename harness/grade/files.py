@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from harness.core.vocabulary import visible
 from harness.grade.refusal import NotGradable
@@ -21,6 +22,8 @@ MOST_FILES = 1000
 _CONFTEST = "conftest.py"
 
 _PATTERNS = "test_*.py", "*_test.py"
+_NOT_SEARCHED = "build", "dist", "venv", "CVS", "_darcs", "{arch}", "*.egg"
+"""The folders in which pytest does not look for tests, of those that belong to a submission."""
 _NO_PART = {"__pycache__", "__MACOSX", "node_modules"}
 _ENVIRONMENT = "pyvenv.cfg"
 """A folder with this file is a virtual environment."""
@@ -36,9 +39,9 @@ class SubmittedFiles:
     name: str
     """The name of the folder or file."""
     files: dict[str, bytes]
-    """By their path below the folder."""
+    """By their path below the folder. An empty folder is included, with a `/` at its end."""
     left_out: list[str] = field(default_factory=list)
-    """What does not belong to the submission, of what was found in the folder."""
+    """What was found in the folder and does not belong to the submission."""
     is_file: bool = False
     beside: frozenset[str] = frozenset()
     """The modules beside a single file, which is graded without them."""
@@ -61,11 +64,7 @@ class SubmittedFiles:
 
     def tests(self) -> list[str]:
         """Return the paths of the files with tests. Raises NotGradable if there is none."""
-        names = [
-            name
-            for name in self.files
-            if self.is_file or any(fnmatchcase(name.rpartition("/")[2], p) for p in _PATTERNS)
-        ]
+        names = [name for name in self.files if self.is_file or _has_tests(name)]
         if not names:
             raise NotGradable("there is no file test_*.py or *_test.py in it")
         for name in names:
@@ -89,13 +88,24 @@ def read_submission(path: Path) -> SubmittedFiles:
     size = 0
     for file in _files(path, left_out):
         name = _utf8(file.relative_to(path).as_posix())
+        if file.is_dir() and not file.is_symlink():
+            files[f"{name}/"] = b""
+            continue
         files[name] = _read(file, name)
         size += len(files[name])
         if size > LARGEST:
-            raise NotGradable("its files have more than {most} MiB", most=LARGEST // 1024**2)
+            raise NotGradable("its files are larger than {most} MiB", most=LARGEST // 1024**2)
     if not files:
         raise NotGradable("the folder is empty")
+    parents = {f"{parent}/" for name in files for parent in PurePosixPath(name).parents}
+    files = {name: data for name, data in files.items() if name not in parents}
     return SubmittedFiles(path.name, dict(sorted(files.items())), sorted(left_out))
+
+
+def _has_tests(name: str) -> bool:
+    *folders, file = name.split("/")
+    found = any(fnmatchcase(file, pattern) for pattern in _PATTERNS)
+    return found and not any(fnmatchcase(f, p) for f in folders for p in _NOT_SEARCHED)
 
 
 def _modules_beside(path: Path) -> frozenset[str]:
@@ -109,7 +119,7 @@ def _modules_beside(path: Path) -> frozenset[str]:
 
 
 def _files(folder: Path, left_out: list[str]) -> Iterator[Path]:
-    """Yield the files in a folder, in any order; note what is left out."""
+    """Yield the files and folders in a folder, in any order, and record what is left out."""
     pending, count = [folder], 0
     while pending:
         current = pending.pop()
@@ -126,7 +136,7 @@ def _files(folder: Path, left_out: list[str]) -> Iterator[Path]:
         count += 1
         if count > MOST_FILES + 1:
             raise NotGradable("it has more than {most} files and folders", most=MOST_FILES)
-        if not stat.S_ISDIR(mode):
+        if current != folder or not stat.S_ISDIR(mode):
             yield current
         pending += inside
 
@@ -149,8 +159,37 @@ def _read(file: Path, name: str) -> bytes:
     except OSError as error:
         raise _unreadable(shown, error) from None
     if len(data) > LARGEST:
-        raise NotGradable("its files have more than {most} MiB", most=LARGEST // 1024**2)
+        raise NotGradable("its files are larger than {most} MiB", most=LARGEST // 1024**2)
     return data
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files, by their path below a folder; a path with `/` at its end is an empty folder."""
+    for name, data in files.items():
+        path = folder / name
+        if name.endswith("/"):
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+def written_files(folder: Path) -> dict[str, bytes]:
+    """Return what `write_files` writes to make the regular files and folders of a folder again.
+
+    Compiled files and what cannot be read are left out.
+    """
+    files: dict[str, bytes] = {}
+    for current, folders, names in os.walk(folder):
+        folders[:] = sorted(set(folders) - {"__pycache__"})
+        below = Path(current).relative_to(folder).as_posix() + "/"
+        if not folders and not names:
+            files[below] = b""
+        for path in map(Path(current).joinpath, names):
+            with suppress(OSError):
+                if stat.S_ISREG(path.lstat().st_mode):
+                    files[below + path.name] = path.read_bytes()
+    return files
 
 
 def _unreadable(shown: str, error: OSError) -> NotGradable:

@@ -275,7 +275,7 @@ class _Grading:
         if self.recognised > max(_FEW, _MOST_RECOGNISED * self.twins):
             raise NotGradable(
                 "its tests fail on correct code that is only written in another way, "
-                "{times} times: they recognise code, and not what it does",
+                "{times} times: they recognise code instead of testing what it does",
                 times=self.recognised,
             )
 

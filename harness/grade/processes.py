@@ -24,6 +24,7 @@ from harness.grade.protocol import (
     LONGEST_NAME,
     MOST_TESTS,
     Codes,
+    Collect,
     Collected,
     Ended,
     Finished,
@@ -154,7 +155,7 @@ class Processes:
         return math.inf if usual is None else LONGER * usual + 20 * self.cpu_seconds
 
     def _start(self) -> _Process:
-        process = _Process(self._task({}), self.limits)
+        process = self._load({})
         try:
             self._accept(process.collected)
         except NotGradable:
@@ -175,22 +176,22 @@ class Processes:
             raise NotGradable("collecting it twice gives different tests")
         self.tests = tests
 
-    def _task(self, changed: Codes) -> Task:
+    def _load(self, changed: Codes) -> _Process:
+        """Start a process that has collected the tests on the engine with these files changed."""
         engine, submitted = self.plan.engine, self.submitted
-        return Task(
-            root=str(engine.root),
-            sources=dict(engine.sources),
-            dialect=engine.dialect,
+        task = Task(str(engine.root), dict(engine.sources), engine.dialect)
+        order = Collect(
             files=submitted.files,
             folder=submitted.folder,
             tests=self.test_files,
             changed=changed,
             hidden=list(self.limits.hidden),
         )
+        return _Process(task, order, self.limits)
 
     def _reloaded(self, changed: Codes, run: Run) -> Observed:
         """Run the tests in a new process; all fail there if they cannot be collected."""
-        process = _Process(self._task(changed), self.limits)
+        process = self._load(changed)
         try:
             if process.lost:
                 self._count_late(1)
@@ -262,18 +263,18 @@ def _without_libraries(folder: Path) -> list[Path]:
 class _Process:
     """A confined process that has collected the suite."""
 
-    def __init__(self, task: Task, limits: Limits) -> None:
+    def __init__(self, task: Task, order: Collect, limits: Limits) -> None:
         if sys.platform == "win32":
             raise EnvironmentProblem(
                 "a suite can be graded only on a system with `fork`", "use Linux, for example"
             )
         self.limits, self.lost = limits, False
         libraries = ["numpy.testing"]
-        libraries += ["hypothesis"] if any(b"hypothesis" in f for f in task.files.values()) else []
+        libraries += ["hypothesis"] if any(b"hypothesis" in f for f in order.files.values()) else []
         opening = Opening("harness.grade.confined:open_host", tuple(libraries))
         data = msgspec.msgpack.encode(task)
         self.worker: Worker = hosted_worker(opening, data, limits, _FORKS)
-        reply = self._request("collecting the tests")
+        reply = self._request("collecting the tests", order)
         if isinstance(reply, Finished):
             reply = Collected([], reply.problem or "the collection sent something else")
         self.collected = reply
@@ -287,10 +288,9 @@ class _Process:
         """End the process, and everything that it has started."""
         self.worker.end()
 
-    def _request(self, phase: str, run: Run | None = None) -> Reply:
-        seconds = self.limits.seconds if run is None else run.seconds + PATIENCE
-        message = None if run is None else msgspec.msgpack.encode(run)
-        frame = self.worker.request(seconds, message)
+    def _request(self, phase: str, order: Collect | Run) -> Reply:
+        seconds = order.seconds + PATIENCE if isinstance(order, Run) else self.limits.seconds
+        frame = self.worker.request(seconds, msgspec.msgpack.encode(order))
         reply = decode_reply(frame.payload) if isinstance(frame, Frame) else None
         if reply is not None:
             return reply
@@ -300,5 +300,7 @@ class _Process:
         self.worker.end()
         late = answer is NoFrame.LATE
         if failure.type in _LIMITS:
-            return Finished(b"", LIMIT_REACHED if run else f"{phase}: {LIMIT_REACHED}", late)
+            return Finished(
+                b"", LIMIT_REACHED if isinstance(order, Run) else f"{phase}: {LIMIT_REACHED}", late
+            )
         return Finished(b"", visible(f"{phase}: {failure.message}"), late)

@@ -35,13 +35,18 @@ MOST_TESTS, LONGEST_NAME, LONGEST_MESSAGE = 10_000, 1000, 300
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a process loads: an engine, and the tests that it collects."""
+    """The engine of a process; it remains in the memory of the host, which any suite can read."""
 
     root: str
     sources: dict[str, str]
     """The files of the correct engine, as anyone can read them."""
     dialect: Dialect
     """How the engine is called."""
+
+
+class Collect(msgspec.Struct, frozen=True):
+    """What a process loads. It is sent to the child alone: other submissions must not see it."""
+
     files: dict[str, bytes]
     """The files of the submission, by their path below its folder."""
     folder: str
@@ -99,7 +104,7 @@ class Run(msgspec.Struct, frozen=True):
     record: bool = False
     """Whether to record which functions each test calls."""
     trail: bool = False
-    """Whether to record what changed functions are given and give, and the walks."""
+    """Whether to record what changed functions receive and return, and the walks."""
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -114,7 +119,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     reached: list[int] | None = None
     """The engine's functions that it calls, if that was recorded; -1 for one that is not known."""
     trail: dict[str, Digest] = {}
-    """Digests of what changed functions were given and gave, if that was recorded."""
+    """Digests of what changed functions received and returned, if that was recorded."""
     cpu_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
     """The processor time of the fork during the test."""
 

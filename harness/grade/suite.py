@@ -78,7 +78,7 @@ class SuiteReport(msgspec.Struct, frozen=True):
     shown: dict[str, str] = {}
     """The names of tests as a student may read them, by their ids."""
     left_out: list[str] = []
-    """What does not belong to the submission, of what was found in its folder."""
+    """What was found in its folder and does not belong to the submission."""
 
     @property
     def killed(self) -> int:

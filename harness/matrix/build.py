@@ -20,6 +20,7 @@ def build_matrix(
     *,
     committed: Mapping[str, Committed] | None = None,
     differences: Sequence[Difference] | None = None,
+    survivors: Collection[str] = (),
     seconds: float = 0.0,
 ) -> Matrix:
     """Return everything that follows from the evaluations.
@@ -32,6 +33,9 @@ def build_matrix(
         The rows that were last accepted, by break; None if nothing is committed.
     differences : sequence of Difference, optional
         Where the rows differ from the committed ones; None if nothing is committed.
+    survivors : collection of str
+        The breaks that survive their own catalogue: a pardon holds although the diagnostic of
+        another one catches them.
     seconds : float
         The time that the evaluation took.
     """
@@ -53,7 +57,7 @@ def build_matrix(
         for row in rows
         if differences is not None and row.break_ not in (committed or {})
     ]
-    problems = _problems(rows, controls, differences, new)
+    problems = _problems(rows, controls, differences, new, survivors)
     if evaluations.engine.foreign and not any(row.judged for row in rows):
         name = evaluations.engine.name
         problems.append(
@@ -87,6 +91,7 @@ def _problems(
     controls: Sequence[ControlRow],
     differences: Sequence[Difference] | None,
     new: Collection[str],
+    survivors: Collection[str],
 ) -> list[str]:
     """Return what is wrong, the most serious first: if a control fails, no matrix counts."""
     problems = [
@@ -95,7 +100,9 @@ def _problems(
         for row in controls
         if row.problems
     ]
-    problems += [row.problem for row in rows if row.problem]
+    problems += [
+        row.problem for row in rows if row.problem and not (row.pardon and row.break_ in survivors)
+    ]
     if changed := {difference.break_ for difference in differences or ()}.difference(new):
         problems.append(f"{_breaks(changed)} not as committed; once you know why, run `{ACCEPT}`")
     if new:

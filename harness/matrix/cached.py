@@ -69,6 +69,7 @@ def shared_key(catalogue: Catalogue, engine: Engine, variant: Page | None) -> by
         engine_facts(engine),
         page_facts(variant) if variant else None,
         [probe.identity for probe in catalogue.shared_probes.values()],
+        catalogue.diagnostic_texts,
     )
     return key_of(COMMON, facts)
 

@@ -116,7 +116,7 @@ class FalseAlarm(msgspec.Struct, frozen=True):
 
 
 class VariantRow(msgspec.Struct, frozen=True):
-    """A correct rewrite of the engine, on which every diagnostic must be silent."""
+    """A correct rewrite of the engine, on which no diagnostic may raise an alarm."""
 
     variant: str
     alarms: list[FalseAlarm]

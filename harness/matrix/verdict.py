@@ -44,7 +44,11 @@ def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix
             differences += compare(rows, committed, evaluations.skipped, gone)
             all_committed |= committed
     return build_matrix(
-        evaluations, committed=all_committed, differences=differences, seconds=seconds
+        evaluations,
+        committed=all_committed,
+        differences=differences,
+        survivors={row.break_ for rows in at_home.values() for row in rows if row.survived},
+        seconds=seconds,
     )
 
 
@@ -79,16 +83,18 @@ def accept(plan: Plan, evaluations: Evaluations) -> list[Path]:
 
 
 def _rows_at_home(plan: Plan, evaluations: Evaluations) -> dict[Path, list[BreakRow]]:
-    """Return the rows of each catalogue root, without the probes of other folders."""
+    """Return the rows of each catalogue root, without probes and diagnostics of other folders."""
     rows: dict[Path, list[BreakRow]] = {root: [] for root in plan.choice.committed_files}
     for entry, evaluation in zip(plan.breaks, evaluations.breaks, strict=True):
-        rows[entry.root].append(break_row(_at_home(entry, evaluation), evaluations))
+        elsewhere = plan.choice.catalogue.diagnostics_elsewhere(entry.page)
+        at_home = _at_home(entry, evaluation, elsewhere)
+        rows[entry.root].append(break_row(at_home, evaluations))
     return rows
 
 
-def _at_home(entry: Entry, evaluation: Evaluation) -> Evaluation:
+def _at_home(entry: Entry, evaluation: Evaluation, elsewhere: frozenset[str]) -> Evaluation:
     runs = [run for run in evaluation.report.runs if run.probe not in entry.foreign]
     report = msgspec.structs.replace(
         evaluation.report, runs=runs, headline=headline({run.outcome for run in runs})
     )
-    return replace(evaluation, report=report)
+    return replace(evaluation, report=report.without(elsewhere))

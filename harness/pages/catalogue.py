@@ -241,6 +241,30 @@ class Catalogue:
             for path in sorted((root / "probes").glob("*.py"))
         }
 
+    @cached_property
+    def diagnostic_files(self) -> tuple[Path, ...]:
+        """The files of the diagnostics that the folders bring: see `harness.pages.diagnostic`."""
+        return tuple(
+            path for root in self.roots for path in sorted((root / "diagnostics").glob("[!_]*.py"))
+        )
+
+    @cached_property
+    def diagnostic_texts(self) -> list[tuple[str, str]]:
+        """The path and the text of each of these files. Raises PageError if one cannot be read."""
+        return [(str(path), read_text(path)) for path in self.diagnostic_files]
+
+    def diagnostics_elsewhere(self, page: Page) -> frozenset[str]:
+        """Return the names of the diagnostics that other folders than the page's bring.
+
+        What the page states, its pardon included, is not about them.
+        """
+        homes = [root for root in self.roots if Path(page.path).is_relative_to(root)]
+        return frozenset(
+            diagnostic_name(path)
+            for path in self.diagnostic_files
+            if not any(path.is_relative_to(root) for root in homes)
+        )
+
     def probes_for(self, page: Page, wanted: Sequence[str] = ()) -> tuple[Probe, ...]:
         """Return the probes that a page runs on: those it states outcomes for, or those `wanted`.
 
@@ -313,6 +337,11 @@ def open_catalogue(folders: Iterable[Path] = ()) -> Catalogue:
     return Catalogue(
         tuple(root for path, root in resolved.items() if resolved.keys().isdisjoint(path.parents))
     )
+
+
+def diagnostic_name(path: Path) -> str:
+    """Return the name of the diagnostic in a file: `same_twice.py` is `same-twice`."""
+    return path.stem.replace("_", "-")
 
 
 def _package_folder(package: str) -> Path:

@@ -121,7 +121,7 @@ class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break
     beware: str = ""
     """Where it hides, or what it makes look better, in two sentences."""
     advice: dict[str, Advice] = {}
-    """The same for the variants on which the outcomes, and so the reasons, are others."""
+    """The same for the variants on which the outcomes, and so the reasons, are different."""
     no_invariant: str = ""
     """Why there is no cheap invariant that the break violates."""
     exceptions: dict[str, Text] = msgspec.field(name="except", default={})

@@ -115,7 +115,7 @@ class Page:
         return None
 
     def advice_on(self, variant: str | None) -> tuple[str | None, Advice]:
-        """Return what the page says in the report on a variant, and whom it says this of.
+        """Return what the page says in the report on a variant, and which engine it is about.
 
         That is the variant, or the engine itself (None) if the page has no text for the variant.
         """

@@ -51,7 +51,7 @@ DTYPES = ("float64", "float32", "float16", "int64", "int32")
 
 
 REFUSED = "refuse-"
-"""What the name of a probe starts with that a correct engine has to refuse."""
+"""The start of the name of a probe that a correct engine must refuse."""
 
 SHOWN = 50
 """The most characters to show of a line that is not Python: it has to fit a narrow window."""

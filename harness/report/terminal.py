@@ -34,7 +34,7 @@ WIDTH = 80
 """The largest width that is used: short lines are easier to read."""
 
 MOST_REASONS = 2
-"""With more probes left out, the reasons are shown by `--full` only."""
+"""If more probes than this are left out, only `--full` shows the reasons."""
 
 MOST_OF_A_REASON = 60
 """The number of characters to show of the reason why a diagnostic declined."""

@@ -23,7 +23,15 @@ import msgspec
 import numpy as np
 from numpy.random import mtrand
 
-from harness.core.run import Failure, Measured, Run, failure_of, is_repeatable, message_of
+from harness.core.run import (
+    Failure,
+    Measured,
+    Measurement,
+    Run,
+    failure_of,
+    is_repeatable,
+    message_of,
+)
 from harness.core.vocabulary import Loss
 from harness.engines.library import Library
 from harness.engines.loader import compile_files, load
@@ -33,6 +41,7 @@ from harness.engines.swapping import Loaded
 from harness.pages.probe import Probe
 from harness.runs.coverage import Coverage
 from harness.runs.first_use import prepare_library
+from harness.runs.judging import judge, verdict_of_error
 from harness.runs.other_files import OtherFiles
 from harness.runs.program import execute
 from harness.runs.protocol import (
@@ -84,8 +93,7 @@ _EXPLORER = "harness.engines.survey.explorer"
 
 
 def _prepare_job(job: Job) -> None:
-    for measurement in job.measure:
-        _import_function(measurement.function)
+    _import_measurements(job)
     for probe in job.probes:
         if "testing" in probe.source:
             importlib.import_module("numpy.testing")  # importing it takes longer than a whole suite
@@ -188,8 +196,7 @@ class _Session:
     """The engine of a job, and what all of its runs share."""
 
     def __init__(self, job: Job) -> None:
-        for measurement in job.measure:
-            _import_function(measurement.function)  # before any of the engine's code runs
+        _import_measurements(job)  # before any of the engine's code runs
         self.job, self.recorder = job, Recorder()
         self.recorder.install(job.hooks)
         self.steps = job.steps
@@ -338,14 +345,31 @@ def _measure(job: Job, trial: Trial, run: Run) -> dict[str, Measured]:
     measurements = [one for one in job.measure if trial.probe.kind in one.kinds]
     run = trial.measurable(run) if measurements else run
     results: dict[str, Measured] = {}
-    for function in dict.fromkeys(item.function for item in measurements):  # several may share it
+    for one in measurements:
+        if one.text:
+            results[one.name] = _judge(one, trial, run)
+    ours = [one for one in measurements if not one.text]
+    for function in dict.fromkeys(item.function for item in ours):  # several may share it
         try:
             results[function] = _import_function(function)(trial, run)
         except BaseException as error:  # what a broken engine raises here is an observation too
             text = f"{type(error).__name__}: {message_of(error)}"
-            ours = not _comes_from_engine(error)
-            results[function] = Measured(failure=text, ours=ours, repeatable=is_repeatable(error))
-    return {one.name: results[one.function] for one in measurements}
+            own = not _comes_from_engine(error)
+            results[function] = Measured(failure=text, ours=own, repeatable=is_repeatable(error))
+    return {one.name: results[one.name if one.text else one.function] for one in measurements}
+
+
+def _judge(one: Measurement, trial: Trial, run: Run) -> Measured:
+    """Return the verdict of a diagnostic that a catalogue brings."""
+    # It may know neither whether the engine is patched, nor where.
+    run = msgspec.structs.replace(run, reached=[], trail={}, seconds=0.0)
+    try:
+        return judge(one, trial, run)
+    except BaseException as error:
+        if not _comes_from_engine(error):
+            return verdict_of_error(one, error)
+        text = f"{type(error).__name__}: {message_of(error)}"
+        return Measured(failure=text, repeatable=is_repeatable(error))
 
 
 _CALLERS = Trial.call.__code__.co_filename, str(Path(Library.call.__code__.co_filename).parent)
@@ -358,6 +382,13 @@ def _comes_from_engine(error: BaseException) -> bool:
         frame.f_code.co_filename.startswith(_CALLERS)
         for frame, _ in traceback.walk_tb(error.__traceback__)
     )
+
+
+def _import_measurements(job: Job) -> None:
+    """Import the functions that are ours; the text of any other is only executed to judge a run."""
+    for measurement in job.measure:
+        if not measurement.text:
+            _import_function(measurement.function)
 
 
 _import_function = cache(import_function)  # an engine cannot replace what was imported before it

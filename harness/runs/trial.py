@@ -36,8 +36,8 @@ from harness.engines.creations import Creations
 from harness.engines.library import Library
 from harness.engines.origin import origin_of
 from harness.pages.probe import Probe
+from harness.runs.digests import digest_of
 from harness.runs.inputs import cotangent_for, draw
-from harness.runs.recorder import digest_of
 
 LARGE = 1000
 """The number of elements from which a created leaf is compared by its digest alone."""
@@ -109,9 +109,9 @@ class Trial:
 
     @cached_property
     def constants(self) -> dict[str, NumericArray]:
-        """The values of the tensors that the probe creates, and that require no gradient.
+        """The values of the tensors that the probe creates and that require no gradient.
 
-        They are held too: what a program stores in one leaf may be computed from another's data.
+        They are fixed too: what a program stores in one leaf may be computed from another's data.
         """
         creations, library = self.creations(), self.library
         with library.creating(creations):
@@ -123,7 +123,7 @@ class Trial:
         }
 
     def creations(self, values: Mapping[str, NumericArray] | None = None) -> Creations:
-        """Return what records the leaves that the probe creates, and gives some these values."""
+        """Return a recorder of the leaves that the probe creates, which fixes these values."""
         return Creations(self.probe.path, values)
 
     def measurable(self, run: Run) -> Run:
@@ -191,7 +191,7 @@ class Trial:
 
 
 class NotHeld(Exception):
-    """A leaf that the probe creates does not have the value that it was to have."""
+    """A leaf that the probe creates does not have the value that it should have."""
 
 
 _WORDS = "loss", "output"

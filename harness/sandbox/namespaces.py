@@ -106,9 +106,9 @@ def enter_own_scratch(scratch: Path, limits: Limits) -> None:
 
 
 def hide(limits: Limits) -> None:
-    """Make the hidden folders and files empty for this process; they cannot be written to either.
+    """Make the hidden folders and files look empty to this process, and read-only.
 
-    It needs what `enter_own_scratch` needs.
+    Requires the same as `enter_own_scratch`.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for path in map(Path, limits.hidden):

@@ -87,7 +87,7 @@ class AlarmReport(msgspec.Struct, frozen=True):
 
     @staticmethod
     def differs(stated: float | None, observed: float) -> bool:
-        """Whether a page does not state a share, or states another one."""
+        """Whether a page does not state a share, or states a different one."""
         return stated is None or abs(observed - stated) > ALARM_TOLERANCE
 
 

@@ -12,7 +12,7 @@ from minigrad.types import Array
 
 
 class _Normalisation(Module):
-    """A layer whose intermediate results would overflow in float16, where 256 has no square."""
+    """A layer whose intermediate results would overflow in float16: 256 squared is too large."""
 
     weight: Tensor
 

@@ -1,4 +1,4 @@
-"""The layers of minigrad that have parameters, and mutants that only spoil their gradients.
+"""The layers of minigrad that have parameters, and mutants that change only their gradients.
 
 A layer is composed of ops, whose rules `mutants` changes. What can go wrong in the layer itself is
 that a parameter, the input or an intermediate result takes no part in the backward pass, or passes
@@ -16,7 +16,7 @@ from tests.adequacy.mutants import Rule
 from tests.strength.mutants import Mutant, Text
 
 METHODS = ("forward", "_batch_statistics", "_split")
-"""The methods that compute something."""
+"""The methods that compute a result."""
 
 CHANGES = {
     "detached": "({0}).detach()",

@@ -1,4 +1,4 @@
-"""Suites that read a secret and say it: no format shows it to a student.
+"""Suites that read a secret and disclose it: no format shows it to a student.
 
 A suite may be able to read what its author may not. Each sample puts `SECRET`, which it reads from
 a file, into something that a grading reports.
@@ -138,7 +138,7 @@ globals()["test_" + SECRET] = flaky
 """
 
 UNHEARD = ("notes", "module by letters", "last words of a test", "forged ids")
-"""What the instructor does not see either, or not in one piece."""
+"""What even the instructor does not see, or not in one piece."""
 
 QUICK = ("assertion", "exception type", "parameter", "module by letters", "last words")
 
@@ -201,3 +201,34 @@ def test_no_student_reads_what_a_graded_suite_says(tmp_path: Path) -> None:
     assert {"test_suite.py::test_b[1]", "test_suite.py::test_b[2]", "test number 2"} <= shown
     assert len(stage.flaky) == 1
     assert stage.flaky[0].startswith("test number ")
+
+
+SEARCHING = """
+import re
+
+
+def test_memory():
+    found = set()
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            start, end = (int(number, 16) for number in line.split()[0].split("-"))
+            try:
+                memory.seek(start)
+                found.update(re.findall(rb"(?:mine|theirs)-[0-9]+-", memory.read(end - start)))
+            except (OSError, OverflowError):
+                continue
+    raise KeyError(*sorted(name.decode() for name in found)[:9])
+
+
+# mine-1-
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="memory is not a file here")
+def test_no_suite_finds_another_in_its_memory(tmp_path: Path) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+    theirs = "".join(f"# theirs-{number}-\n" for number in range(20_000))
+    assert grade(tmp_path / "first", theirs).gradable
+    report = grade(tmp_path / "second", SEARCHING)  # its processes have the same host
+    assert report.reason.endswith("fails on the correct engine: KeyError: 'mine-1-'")

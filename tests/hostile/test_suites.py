@@ -135,7 +135,7 @@ def test_a_suite_that_guesses_from_the_code_is_not_gradable(tmp_path: Path) -> N
     """From the code alone, a break and its twin look alike: many tests fail on both."""
     report = grade(tmp_path, after_prelude(GUESSES), plan("family:broadcasting"))
     assert not report.gradable
-    assert "they recognise code, and not what it does" in report.reason
+    assert "they recognise code instead of testing what it does" in report.reason
     assert report.breaks == []
 
 
@@ -181,7 +181,7 @@ BAD = {
         "def test(n):\n    pass\n",
         "or a name is too long",
     ),
-    "too large": ("#" * 2**23 + FINE, "its files have more than 8 MiB"),
+    "too large": ("#" * 2**23 + FINE, "its files are larger than 8 MiB"),
 }
 
 REPEATED = ("slow import", "too many", "raises", "aborts", "stops pytest", "skips", "fixture")

@@ -1,4 +1,4 @@
-"""float16 against PyTorch, forwards and backwards, in units of the last place of float16.
+"""float16 against PyTorch, forward and backward, in units of the last place of float16.
 
 The exact values are PyTorch's in float64. Where PyTorch in float16 is within one unit of them, so
 is minigrad. Where terms cancel or several ops round, minigrad is at most half as far again from

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harness.core.folders import cache_folder
+from harness.grade.files import write_files
 from harness.grade.suite import SuiteReport
 from harness.sandbox.scratch import scratch_folder
 
@@ -68,10 +69,7 @@ def grade_files(
     """
     COPIES.mkdir(parents=True, exist_ok=True)
     with scratch_folder(COPIES) as folder:
-        for path, data in files.items():
-            file = folder / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
+        write_files(folder, files)
         report = grade(folder / next(iter(files)).partition("/")[0])
         return msgspec.structs.replace(
             report,
@@ -91,7 +89,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 
 
 def rejection(name: str, reason: str, stated: str = "") -> SuiteReport:
-    """Return the report of a submission that no grader could look at.
+    """Return the report of a submission that could not be graded.
 
     `stated` is the reason as a student may read it.
     """

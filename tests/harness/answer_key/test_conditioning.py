@@ -1,4 +1,4 @@
-"""Conditioning: a difference that the last digits of the inputs make is not a bug."""
+"""Conditioning: a difference caused by the last digits of the inputs is not a bug."""
 
 import math
 from collections.abc import Mapping

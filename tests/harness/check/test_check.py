@@ -319,7 +319,7 @@ def test_a_probe_that_fails_without_the_break_is_one_finding(tmp_path: Path) -> 
 
 def test_a_probe_that_alarms_without_the_break_is_one_finding(tmp_path: Path) -> None:
     check = checked(tmp_path, spoilt("return a.log()", "a.data[0] += 1.0\n    return a.log()"))
-    noisy = [text for text in told(check) if "a diagnostic alarms on the unbroken engine" in text]
+    noisy = [text for text in told(check) if "raises an alarm on the unbroken engine" in text]
     assert len(noisy) == 1
     assert "with the probe `log-of-powers`: " in noisy[0]
     assert "purity: the run changed a" in noisy[0]

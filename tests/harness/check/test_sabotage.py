@@ -1,4 +1,4 @@
-"""The engine that is wrong everywhere: an assertion of every sound test fails on it."""
+"""The engine that is wrong everywhere: every test with a working assertion fails on it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_product_of_matrices(lib):
 
 
 def test_no_fault_cancels_another() -> None:
-    """Twice the wrong sign was right: an assertion of every sound test fails on this engine."""
+    """A sign that was wrong twice was right: a working assertion must fail on this engine."""
     tests = tuple(_read_tests(SUITE, "suite.py", 1))
     context = OpenContext(CATALOGUE, find_engine(), Baseline(Cache(None)))
     clean = context.baseline.clean(context.engine, tests)

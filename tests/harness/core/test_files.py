@@ -39,7 +39,7 @@ def test_the_folder_of_a_new_file_must_exist(tmp_path: Path) -> None:
 
 @contextmanager
 def full_disk(size: int = 1000) -> Iterator[None]:
-    """Let no file grow beyond a size: the operating system refuses what is written after it."""
+    """Limit the size of files: the operating system refuses to write more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

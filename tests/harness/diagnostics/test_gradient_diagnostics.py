@@ -243,7 +243,7 @@ RUNNING_SUM = (
         ("forward", MEAN, [MEAN_WITHOUT_N], "the output[0] is"),
         ("forward", VAR_FAR, [VAR_OF_SQUARES], "the output[0] is"),
         ("forward", RELU_OF_NAN, [RELU_SWALLOWS_NAN], "a number where PyTorch gives nan (1 of 2)"),
-        ("second-backward", EXP, [LEAF_OVERWRITTEN], "a.grad, computed anew[0] is"),
+        ("second-backward", EXP, [LEAF_OVERWRITTEN], "a.grad, recomputed[0] is"),
         ("second-backward", SHARED, [GRAPH_REMEMBERS], "a.grad, over the same graph[0] is"),
         ("purity", RELU, [RELU_IN_PLACE], "the run changed a"),
         ("purity", EXP, [EXP_DRAWS], "drew from NumPy's global generator"),

@@ -269,7 +269,7 @@ def test_what_is_not_a_regular_file_is_not_followed(course: Course) -> None:
         "ada.py": "",
         "empty": "the folder is empty",
         "folder": "`test_a.py` is a symbolic link; hand in the file itself",
-        "large": "its files have more than 8 MiB",
+        "large": "its files are larger than 8 MiB",
         "linked": "`linked` is a symbolic link; hand in the file itself",
         "notes.txt": "it is neither a Python file nor a folder",
         "other.py": "`other.py` is a symbolic link; hand in the file itself",

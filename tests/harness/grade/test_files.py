@@ -47,6 +47,20 @@ def ok(a):
     return a.grad.tolist() == np.load(Path(__file__).parent / "data.npy").tolist()
 """
 
+DATA_HERE = """
+def ok(a):
+    (1 - a).sum().backward()
+    return a.grad.tolist() == [float(open("data.txt").read())] * 3
+"""
+RESOURCE = DATA_HERE.replace("open(", "files('mine').joinpath(").replace(".read()", ".read_text()")
+RESOURCE = f"from importlib.resources import files\n{RESOURCE}"
+MADE = """import tempfile
+from pathlib import Path
+from helpers import ok
+FOLDER = Path(tempfile.mkdtemp())
+np.save("made.npy", np.ones(3))
+"""
+
 
 def importing(line: str) -> str:
     return TEST.format(line=line)
@@ -90,6 +104,57 @@ LAYOUTS = {
         "test_a.py": importing("from größe import ok").replace("\n", "\r\n"),
         "größe.py": HELPER.replace("\n", "\r\n"),
     },
+    "a file ignored by conftest": {
+        "conftest.py": "collect_ignore = ['test_old.py']\ncollect_ignore_glob = ['old/*']\n",
+        "test_old.py": "raise ValueError",
+        "old/test_a.py": "raise ValueError",
+        "test_a.py": importing("from helpers import ok"),
+        "helpers.py": HELPER,
+    },
+    "folders that pytest does not search": {
+        "build/lib/test_a.py": "raise ValueError",
+        "build/lib/helpers.py": "raise ValueError",
+        "dist/test_b.py": "raise ValueError",
+        "t/test_a.py": importing("from helpers import ok"),
+        "helpers.py": HELPER,
+    },
+    "an empty folder": {
+        "out/.gitkeep": "",
+        "test_a.py": importing("from helpers import ok") + "    open('out/a', 'w').close()\n",
+        "helpers.py": HELPER,
+    },
+    "made at the import": {
+        "test_a.py": importing(MADE) + "    (FOLDER / 'a').touch()\n    np.load('made.npy')\n",
+        "helpers.py": HELPER,
+    },
+    "another current folder": {
+        "t/test_a.py": "import os\nos.chdir(os.path.dirname(__file__))\n" + importing(DATA_HERE),
+        "t/data.txt": "-1.0",
+    },
+    "the fixture cache": {
+        "test_a.py": importing("from helpers import ok").replace("sub()", "sub(cache)"),
+        "helpers.py": HELPER,
+    },
+    "plugins": {
+        "conftest.py": "pytest_plugins = ['fixtures.ok']\n",
+        "fixtures/ok.py": FIXTURE,
+        "t/test_a.py": importing("").replace("test_sub()", "test_sub(ok)"),
+    },
+    "resources": {
+        "mine/__init__.py": "",
+        "mine/data.txt": "-1.0",
+        "test_a.py": importing(RESOURCE),
+    },
+    "helpers of the same name": {
+        "a/test_a.py": "def test_a():\n    pass\n",
+        "a/helpers.py": "raise ValueError",
+        "b/test_b.py": importing("from helpers import ok"),
+        "b/helpers.py": HELPER,
+    },
+    "a mark of its order": {
+        "test_a.py": "\ufeff" + importing("from helpers import ok"),
+        "helpers.py": "\ufeff" + HELPER,
+    },
     "an engine of its own": {
         "minigrad/__init__.py": "raise ValueError",
         "test_a.py": importing("from helpers import ok"),
@@ -97,7 +162,7 @@ LAYOUTS = {
         "pytest.ini": "[pytest]\naddopts = --no-such-option\n",
     },
 }
-QUICK = ("package", "data", "conftest", "src")
+QUICK = ("package", "data", "conftest", "src", "a file ignored by conftest", "made at the import")
 
 
 def plan() -> GradingPlan:
@@ -131,6 +196,7 @@ def test_the_tests_find_the_files_of_their_folder(layout: str, tmp_path: Path) -
         np.save(folder / "data.npy", -np.ones(3))
     report = grade_suite(folder, plan())
     assert (report.reason, [result.fate for result in report.breaks]) == ("", ["killed"])
+    assert not report.flaky
 
 
 CHANGING = """
@@ -168,7 +234,7 @@ def test_hidden_files_caches_and_environments_are_left_out_and_named(tmp_path: P
     )
     (tmp_path / "env" / "python").symlink_to("/usr/bin/python3")
     submitted = read_submission(tmp_path)
-    assert list(submitted.files) == ["data/big.txt", "test_a.py"]
+    assert list(submitted.files) == ["data/big.txt", "sub/", "test_a.py"]
     assert submitted.left_out == [".git/", "env/", "sub/__pycache__/"]
 
 
@@ -179,7 +245,7 @@ def test_what_cannot_be_sent_is_refused_by_its_name(tmp_path: Path) -> None:
         (lambda: strange.symlink_to("/etc/passwd"), "`strange` is a symbolic link"),
         (lambda: strange.symlink_to(tmp_path), "`strange` is a symbolic link"),
         (lambda: os.mkfifo(strange), "`strange` is not a regular file"),
-        (lambda: strange.write_bytes(bytes(LARGEST + 1)), "its files have more than 8 MiB"),
+        (lambda: strange.write_bytes(bytes(LARGEST + 1)), "its files are larger than 8 MiB"),
     ):
         make()
         with pytest.raises(NotGradable, match=reason):

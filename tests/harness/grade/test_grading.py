@@ -287,7 +287,7 @@ def test_sub():
 def test_a_wrong_gradient_of_a_constant_is_not_a_wrong_number(
     tmp_path: Path, needed: bool, stage: str
 ) -> None:
-    """Only other inputs help the first suite, and only another assertion the second one."""
+    """Only other inputs help the first suite; only another assertion helps the second one."""
     suite = ONE_SIDED.format(needed=needed)
     (result,) = grade_suite(write(tmp_path, test_sub=suite), plan("sub-sign")).breaks
     assert (result.fate, result.stage) == ("survived", stage)

@@ -38,7 +38,7 @@ def runs(job: Job) -> list[Run]:
 
 
 def accepted(job: Job, run: Run, **fields: Any) -> bool:
-    """Whether the run is possible with these fields."""
+    """Whether a run can have these fields."""
     (index,) = {index for index, _ in job.items if job.probes[index].name == run.probe}
     changed = msgspec.structs.replace(run, **fields)
     return is_possible(changed, job.probes[index], run.loss, job.measure, may_be_empty=False)
@@ -71,7 +71,7 @@ def test_arrays_with_other_keys_shapes_or_dtypes_are_refused(job: Job, runs: lis
 
 
 def spoilt_results(result: Measured) -> list[Measured]:
-    """Return results of which no measurement returns any."""
+    """Return results that no measurement returns."""
     values: Mapping[str, Any] = result.values
     extra = pack(np.zeros(3))
     return [

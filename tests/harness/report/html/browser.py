@@ -1,4 +1,4 @@
-"""Chromium, and a visit to a page in it, without a network."""
+"""Chromium, and a page opened in it, without a network."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 class Visit:
-    """A page in the browser, with everything that it complained of or asked for."""
+    """A page in the browser, with its error messages and its requests."""
 
     def __init__(self, browser: Any, file: Path, place: str = "", **options: Any) -> None:
         self.file = file
