@@ -150,18 +150,19 @@ REFUSED, REFUSED_ELSEWHERE = "refused", "refused-elsewhere"
 def _judge_refusal(run: Run, key: Run) -> Judgement:
     """Return the outcome if the clean engine refuses this probe, that is, raises an exception.
 
-    The two exceptions are compared by type, by place in the probe (phase, step and line) and by
-    place in the engine (file, function and statement), never by text: texts contain numbers.
+    The two exceptions are compared by type, by the part of the run (phase and step), and by place
+    in the probe (line) and in the engine (file, function and statement), never by text: texts
+    contain numbers.
 
     | the broken engine                           | outcome             | kind                |
     | ------------------------------------------- | ------------------- | ------------------- |
     | accepts the probe                           | silent-corruption   | guard-lost          |
-    | fails with another type, or at another      | crash               |                     |
-    | place in the probe                          |                     |                     |
+    | fails with another type, or in another part | crash               |                     |
+    | of the run                                  |                     |                     |
     | never ran the patched code                  | not-reached         |                     |
     | is wrong before it refuses the probe there  | silent-corruption   | what differs        |
-    | refuses it by another statement             | disguised-correct   | refused-elsewhere   |
-    | refuses it by the same statement            | disguised-correct   | refused             |
+    | refuses it at another place                 | disguised-correct   | refused-elsewhere   |
+    | refuses it at the same place                | disguised-correct   | refused             |
 
     The first row that fits applies. No check notices such a crash: a developer who expects a
     refusal cannot know which one is right.
@@ -175,7 +176,7 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
         )
         return Judgement("silent-corruption", "guard-lost", evidence)
     actual = run.failure.sentence
-    if _place_in_probe(run.failure) != _place_in_probe(key.failure):
+    if _part(run.failure) != _part(key.failure):
         evidence = message(
             "{failure}; the correct engine fails with {refusal}", failure=actual, refusal=expected
         )
@@ -193,7 +194,7 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
         return Judgement(
             "silent-corruption", first.kind, evidence, first.where, arrays=arrays, entry=entry
         )
-    if _place_in_engine(run.failure) != _place_in_engine(key.failure):
+    if _place(run.failure) != _place(key.failure):
         evidence = message(
             "refused, for another reason: {failure}; the correct engine fails with {refusal}",
             failure=actual,
@@ -204,13 +205,16 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
     return Judgement("disguised-correct", REFUSED, evidence)
 
 
-def _place_in_probe(failure: Failure) -> tuple[str, str, int | None, str]:
-    return failure.type, failure.phase, failure.step, failure.where
+def _part(failure: Failure) -> tuple[str, str, int | None]:
+    """Return the type of an exception, and the part of the run that raised it."""
+    return failure.type, failure.phase, failure.step
 
 
-def _place_in_engine(failure: Failure) -> tuple[str, str, str] | None:
+def _place(failure: Failure) -> tuple[str, ...]:
+    """Return where an exception was raised: the line of the probe, and the engine's statement."""
     origin = failure.origin
-    return (origin.file, origin.function, origin.statement) if origin else None
+    engine = (origin.file, origin.function, origin.statement) if origin else ()
+    return failure.where, *engine
 
 
 def _crash_evidence(failure: Message, run: Run, key: Run) -> Message:

@@ -80,9 +80,7 @@ def stage_of(
         return None, EMPTY
     if outcome == "disguised-correct" and infection is not None:
         if kind == REFUSED_ELSEWHERE:
-            return "not-propagated", message(
-                "refused, but not by the statement that should refuse it"
-            )
+            return "not-propagated", message("refused, but not where it should be")
         if kind == REFUSED:
             stage: Stage = "not-propagated" if infection.is_wrong else "not-infected"
             return stage, message("it ran, and the same statement refuses this input")

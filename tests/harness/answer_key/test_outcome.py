@@ -197,7 +197,7 @@ SAME_STATEMENT = "it ran, and the same statement refuses this input"
         ("refused", "wrong", True, "not-propagated", SAME_STATEMENT),
         (
             *("refused-elsewhere", "right", True, "not-propagated"),
-            "refused, but not by the statement that should refuse it",
+            "refused, but not where it should be",
         ),
         (None, "right", True, "not-infected", "it ran, but there was nothing to refuse here"),
         (None, "another-way", True, "not-infected", "it ran, but there was nothing to refuse here"),
