@@ -29,7 +29,7 @@ from harness.runs.digests import CALLS, DEPTH, Numbers, add_digest
 FEW_CALLS = 50
 """The same if many tests are recorded."""
 
-BUDGET = 200_000
+BUDGET = 50_000
 """The number of parts that are digested in a run. Runs that are equal up to there reach it at
 the same place; after it, calls are only counted."""
 
@@ -89,6 +89,9 @@ class Recorder:
         """Record what a call receives; return its key, or None if it is not recorded."""
         if self.paused:
             return None
+        if self.digested >= BUDGET:
+            add_digest(self.trail, f"{call.name}#{MORE} in", Digest(1))
+            return None
         name = INNER + call.name if INSIDE in call.name or _is_in_rule() else call.name
         number, self.counts[name] = self.counts[name], self.counts[name] + 1
         key = f"{name}#{number if number < self.most else MORE}"
@@ -106,13 +109,10 @@ class Recorder:
     def note(self, key: str, value: Any, number: int = 0, *, exact: bool = False) -> Digest:
         """Add the numbers in a value; with `exact`, other constants count as well."""
         numbers = Numbers(exact=exact)
-        if self.digested < BUDGET:
-            # An attribute may raise, or the stack may be exhausted.
-            with contextlib.suppress(Exception):
-                numbers.add(value, 0.0 if number < self.most else float(number % 1009), DEPTH)
-            self.digested += numbers.parts
-        else:
-            numbers.checksum = 1
+        # An attribute may raise, or the stack may be exhausted.
+        with contextlib.suppress(Exception):
+            numbers.add(value, 0.0 if number < self.most else float(number % 1009), DEPTH)
+        self.digested += numbers.parts
         add_digest(self.trail, key, numbers.digest)
         return numbers.digest
 

@@ -155,7 +155,7 @@ def refusal(**changes: Any) -> Failure:
         (refusal(type="ZeroDivisionError"), (3.0,), [0], "crash", None),
         (refusal(phase="the import", step=None), (), [], "crash", None),
         (refusal(step=2), (3.0, 2.0), [0], "crash", None),
-        (refusal(where="yield a * b"), (3.0,), [0], "crash", None),
+        (refusal(where="yield a * b"), (3.0,), [0], "disguised-correct", "refused-elsewhere"),
         (refusal(origin=ELSEWHERE), (9.0,), [0], "silent-corruption", "value"),
         (REFUSAL, (9.0,), [0], "silent-corruption", "value"),
         (refusal(origin=ELSEWHERE), (3.0,), [0], "disguised-correct", "refused-elsewhere"),
