@@ -324,6 +324,7 @@ class Tensor:
     clamp = clip = _on_tensors(_clamp)
     maximum, minimum = _on_tensors(_maximum), _on_tensors(_minimum)
     masked_fill = _on_tensors(lambda a, mask, value: _where(mask, value, a))
+    to = _on_tensors(lambda a, dtype: a.astype(dtype))
 
     __lt__, __le__ = _on_tensors(anp.less), _on_tensors(anp.less_equal)
     __gt__, __ge__ = _on_tensors(anp.greater), _on_tensors(anp.greater_equal)

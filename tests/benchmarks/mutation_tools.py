@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.engines.engine import Dialect, Engine
+from harness.grade.files import read_submission
 from harness.grade.grading import _Grading, _SuiteRunner
 from harness.grade.mutants import mutants
 from harness.grade.plan import GradingPlan
@@ -344,7 +345,7 @@ def run_ours(folder: Path) -> Verdicts:
     engine = Engine("small", Dialect("small"), folder, {"small.py": text})
     pages = Catalogue((folder / PAGES,)).valid_pages()
     plan = GradingPlan(engine, tuple(mutants(pages, engine, open_cache(enabled=False))), (), b"")
-    with closing(Processes(suite, {suite.name: suite.read_bytes()}, plan)) as processes:
+    with closing(Processes(suite, read_submission(suite), plan)) as processes:
         return verdicts(processes, plan)
 
 

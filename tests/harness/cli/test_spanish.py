@@ -85,7 +85,7 @@ def test_an_exercise_is_in_spanish(tmp_path: Path) -> None:
     shown = harness("exercise", "squares-only", "--hints", **SPAIN).stdout
     assert "squares-only, un ejercicio" in shown
     assert "Con mul-swapped-operands: la batería pasa" in shown
-    assert "ejecuta el código cambiado, pero aquí las dos fórmulas coinciden" in squeezed(shown)
+    assert "sus entradas lo ocultan: todos los números son correctos" in squeezed(shown)
     assert english_in(shown[shown.index("En el motor sin rotura") :]) == []
     probe = tmp_path / "mine.py"
     probe.write_text('def mine(x=(3,)):\n    """Un cuadrado."""\n    return x * x\n', "utf-8")

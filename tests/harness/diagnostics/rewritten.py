@@ -74,12 +74,12 @@ WRONG: dict[str, list[Change]] = {
     "statistics in evaluation": [
         (
             NORM,
-            "mean, variance = Tensor(self.running_mean), Tensor(self.running_var)",
-            "mean, variance = Tensor(self.running_mean), Tensor(self.running_var)\n"
+            "mean, variance = Tensor(widened(self.running_mean)), Tensor(widened(self.running_var))",
+            "mean, variance = Tensor(widened(self.running_mean)), Tensor(widened(self.running_var))\n"
             "            self.running_mean = 0.9 * self.running_mean",
         )
     ],
-    "no running mean": [(NORM, f"self.running_mean = {RUNNING_MEAN}", "pass")],
+    "no running mean": [(NORM, "self.running_mean = moved_mean", "_ = moved_mean")],
     "away from the batch": [(NORM, RUNNING_MEAN, RUNNING_MEAN.replace("+", "-"))],
     "variance shrinks": [(NORM, "+ self.momentum * unbiased", "- self.momentum * unbiased")],
     "batch statistics in evaluation": [(NORM, "if self.training:", "if True:")],

@@ -35,7 +35,7 @@ def ends_of(experiment: Experiment, table: str | None, probes: Iterable[str] = (
     ("variant", "like", "start"),
     [
         (None, None, "Broadcasting copies"),
-        ("accumulate-in-place", "accumulate-in-place", "Nothing takes the sum"),
+        ("accumulate-in-place", "accumulate-in-place", "The copies are not summed"),
         ("unbroadcast-on-arrival", "unbroadcast-on-arrival", "The rules forget the sum"),
         ("accumulate-in-place", None, ""),
         ("unbroadcast-on-arrival", "accumulate-in-place", ""),

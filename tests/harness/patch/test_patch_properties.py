@@ -366,7 +366,7 @@ def test_marks_count_executions_and_change_no_result(data: st.DataObject) -> Non
     text = patched.sources[module]
     unmarked, none, calls = execute(compile_marked(text, module, [], Hooks("mark__")), module)
     marked, marks, calls_again = execute(
-        compile_marked(text, module, numbered, Hooks("mark__", "value__", "frame__")), module
+        compile_marked(text, module, numbered, Hooks("mark__")), module
     )
     assert clean == unmarked == marked
     assert none == 0

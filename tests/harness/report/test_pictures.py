@@ -190,7 +190,7 @@ def test_what_is_left_out_of_a_large_graph_is_shown() -> None:
         (
             "attn-no-scale",
             "attend-two-heads",
-            ["8 of 26 nodes", "✗ 14 div (2, 2, 3, 3) <- 13 matmul, a constant"],
+            ["8 of 26 nodes", "✗ 15 softmax (2, 2, 3, 3) <- 14 div"],
         ),
         (
             "matmul-no-transpose",
