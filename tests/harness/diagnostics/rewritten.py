@@ -74,9 +74,9 @@ WRONG: dict[str, list[Change]] = {
     "statistics in evaluation": [
         (
             NORM,
-            "mean, variance = Tensor(widened(self.running_mean)), Tensor(widened(self.running_var))",
-            "mean, variance = Tensor(widened(self.running_mean)), Tensor(widened(self.running_var))\n"
-            "            self.running_mean = 0.9 * self.running_mean",
+            "mean, variance = Tensor(widened(self.running_mean))",
+            "self.running_mean = 0.9 * self.running_mean\n"
+            "            mean, variance = Tensor(widened(self.running_mean))",
         )
     ],
     "no running mean": [(NORM, "self.running_mean = moved_mean", "_ = moved_mean")],
