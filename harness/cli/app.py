@@ -51,10 +51,15 @@ COMMANDS = {
     "doctor": "doctor:doctor",
     "html": "html:html",
     "grade": "grade:grade",
+    "cohort": "cohort:cohort",
+    "merge": "merge:merge",
     "explain": "explain:explain",
     "hunt": "hunt:hunt",
 }
 """The function of each command, as `module:function` below `harness.cli`."""
+
+MOVED = {"--cohort": "cohort FOLDER --out DIR", "--merge": "merge FOLDER... --out DIR"}
+"""The former options of `grade`, and the commands that do the same."""
 
 
 def main() -> None:
@@ -68,6 +73,7 @@ def main() -> None:
     _open_streams()
     try:
         _require_utf8(arguments)
+        _refuse_moved(arguments)
         try:
             with requests_raised():
                 _run(_command(open_app(called), arguments), arguments)
@@ -166,6 +172,16 @@ def _require_utf8(arguments: Sequence[str]) -> None:
             raise UsageError(
                 message("the argument `{argument}` is not UTF-8", argument=argument),
                 "rename the file or folder",
+            )
+
+
+def _refuse_moved(arguments: Sequence[str]) -> None:
+    """Raise UsageError for a former option of `grade`, and name the command that it has become."""
+    for option, command in MOVED.items():
+        if arguments[:1] == ["grade"] and option in arguments:
+            raise UsageError(
+                message("`grade {option}` is now a command of its own", option=option),
+                message("run `harness {command}`", command=command),
             )
 
 

@@ -1,108 +1,123 @@
-"""`harness grade --cohort` and `harness grade --merge`: the submissions of a whole course."""
+"""`harness cohort FOLDER`: grade the test suites of a whole course."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.session import print_json
+from harness.cli.options import (
+    AllowConftest,
+    Breaks,
+    CorrectVariants,
+    EngineName,
+    HtmlLang,
+    Json,
+    Limit,
+    NoCache,
+    Seed,
+    Selection,
+)
+from harness.cli.results import FeedbackName, FormatName, WeightsFile, open_results
+from harness.cli.session import Session, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
-from harness.engines import nearest_settings
 from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
     from harness.cli.results import Results
-    from harness.cli.session import Session
-    from harness.grade.cohort.grader import Opening
+
+ResultsFolder = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="The folder for the results.")
+]
 
 
-@dataclass(frozen=True)
-class CohortOptions:
-    """The options of a cohort."""
-
-    workers: int | None
-    """Processes; None for as many as there are cores."""
-    shard: str | None
-    dask: str | None
-    """The address of a Dask scheduler."""
-    seconds: float
-    """The time limit for one submission."""
-    seed: bytes | None
-
-
-@dataclass(frozen=True)
-class CohortResults:
-    """How the results of a cohort are shown. Nothing that is stored depends on it."""
-
-    results: Results
-    """The weights, and the feedback for each submission."""
-    session: Session
-    feedback: bool
-    """Whether to write feedback for each submission."""
-
-    def write_feedback(self, out: Path, roster: Mapping[str, str]) -> int:
-        """Write a file for each submission, and return their number. Raises EnvironmentProblem."""
-        from harness.grade.cohort.folder import feedback_file
-        from harness.grade.cohort.tally import results_in
-        from harness.report.grading import SUFFIXES
-
-        pages, root = self.session.catalogue.valid_pages(), self.session.engine.root
-        written = 0
-        for result in results_in(out, roster):
-            file = feedback_file(out, result.submission, SUFFIXES[self.results.form])
-            grade = self.results.disclosed(result.report, pages, root, to_student=True)
-            self.results.write(grade, file)
-            written += 1
-        return written
-
-
-def engine_argument(name: str | None) -> str | None:
-    """Return an engine's name so that it means the same in any folder; None for minigrad."""
-    if name is None:
-        settings = nearest_settings(Path())
-        return None if settings is None else str(settings)
-    file, colon, rest = name.partition(":")
-    return f"{Path(file).resolve()}{colon}{rest}" if Path(file).is_file() else name
-
-
-def grade_submissions(
-    folders: Sequence[Path],
-    out: Path | None,
-    options: CohortOptions,
-    opening_for: Callable[[bytes], Opening],
-    shown: CohortResults,
+def cohort(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Every file and folder in it is graded as a submission."
+        ),
+    ],
+    out: ResultsFolder,
+    select: Selection = "all",
+    correct: CorrectVariants = None,
+    engine: EngineName = None,
+    breaks: Breaks = None,
+    seed: Seed = None,
+    allow_conftest: AllowConftest = True,
+    limit: Limit = 20,
+    submission_limit: Annotated[
+        float,
+        typer.Option(
+            "--submission-limit",
+            metavar="SECONDS",
+            min=1.0,
+            help="The time limit for one submission.",
+        ),
+    ] = 1800.0,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            help="The number of processes; by default one per core.",
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="K/N", help="Grade only this share of the submissions."),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option("--dask", metavar="ADDRESS", help="Grade on the cluster of this scheduler."),
+    ] = None,
+    feedback: FeedbackName = None,
+    weights: WeightsFile = None,
+    form: FormatName = None,
+    lang: HtmlLang = None,
+    json: Json = False,
+    no_cache: NoCache = False,
 ) -> int:
-    """Grade the submissions that have no result yet, and return the exit status."""
+    """Grade the test suites of a whole course; the same command continues where it was stopped."""
     from harness.grade.cohort.run import WHOLE, grade_cohort, local_pool, parse_shard
+    from harness.grade.cohort.suites import SuiteOptions
+    from harness.grade.mutants import select as selected
     from harness.report.cohort import CohortProgress
     from harness.sandbox.pool import available_cores
 
-    if len(folders) != 1:
-        raise UsageError(
-            "a cohort must be in one folder", "put all submissions into the same folder"
-        )
-    out = _required(out)
-    shard = parse_shard(options.shard) if options.shard else WHOLE
-    pool = local_pool(options.workers or available_cores(), options.seconds)
-    if options.dask:
+    session = Session(breaks, engine, json=json, cached=not no_cache)
+    results = open_results(session, feedback=feedback, weights=weights, form=form, lang=lang)
+    results.weights.require_some(selected(session.catalogue, select))
+    options = SuiteOptions(
+        breaks=[str(path.resolve()) for path in breaks or ()],
+        engine=_engine_argument(engine),
+        selection=select,
+        correct=correct,
+        allow_conftest=allow_conftest,
+        limit=limit,
+        cached=not no_cache,
+        hidden=[str(folder.resolve()), str(out.resolve())],
+    )
+    share = parse_shard(shard) if shard else WHOLE
+    pool = local_pool(workers or available_cores(), submission_limit)
+    if dask:
         from harness.grade.cohort.dask_pool import dask_pool
 
-        pool = dask_pool(options.dask, options.seconds)
+        pool = dask_pool(dask, submission_limit)
     with CohortProgress() as progress:
         try:
             roster = grade_cohort(
-                folders[0],
+                folder,
                 out,
-                opening_for,
+                options.opening,
                 pool,
-                shard=shard,
-                seed=options.seed,
+                shard=share,
+                seed=seed.encode() if seed is not None else None,
                 progress=progress.watch,
             )
         except (KeyboardInterrupt, Terminated) as request:
@@ -111,17 +126,22 @@ def grade_submissions(
                 request.reported = True
                 raise
             raise typer.Exit(130) from None
-    if shard.of > 1:
-        print(f"All {progress.total} submissions of shard {options.shard} are graded.")
-        print(f"next, with all {shard.of} shards: harness grade --merge {out} ... --out DIR")
+    if share.of > 1:
+        print(f"All {progress.total} submissions of shard {shard} are graded.")
+        print(f"next, with all {share.of} shards: harness merge {out} ... --out DIR")
         return 0
-    return _show(out, roster, shown)
+    return show_cohort(out, roster, results, feedback=bool(feedback or form))
 
 
-def _required(out: Path | None) -> Path:
-    if out is None:
-        raise UsageError("a cohort needs a folder for its results", "name it: --out DIR")
-    return out
+def _engine_argument(name: str | None) -> str | None:
+    """Return an engine's name so that it means the same in any folder; None for minigrad."""
+    from harness.engines import nearest_settings
+
+    if name is None:
+        settings = nearest_settings(Path())
+        return None if settings is None else str(settings)
+    file, colon, rest = name.partition(":")
+    return f"{Path(file).resolve()}{colon}{rest}" if Path(file).is_file() else name
 
 
 def _say_how_to_continue(done: int, total: int) -> None:
@@ -129,21 +149,16 @@ def _say_how_to_continue(done: int, total: int) -> None:
     print(f"harness: stopped; {done} of {total} submissions are graded{rest}", file=sys.stderr)
 
 
-def merge_shards(folders: Sequence[Path], out: Path | None, shown: CohortResults) -> int:
-    """Merge the results of shards, and return the exit status."""
-    from harness.grade.cohort.merge import merge
+def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedback: bool) -> int:
+    """Write and print the results; return 3 if the grader failed at one, and otherwise 0.
 
-    out = _required(out)
-    return _show(out, merge(folders, out), shown)
-
-
-def _show(out: Path, roster: Mapping[str, str], shown: CohortResults) -> int:
-    """Write and print the results; return 3 if the grader failed at one, and otherwise 0."""
+    With `feedback`, also write what each author may see.
+    """
     from harness.core.writing import PRIVATE, write_file
     from harness.grade.cohort.tally import tally
     from harness.report.cohort import as_table, summary, to_csv, to_markdown
 
-    result = tally(out, roster, shown.results.weights)
+    result = tally(out, roster, results.weights)
     if result.missing:
         names = ", ".join(result.missing[:3]) + (" ..." if len(result.missing) > 3 else "")
         problem = message(
@@ -157,9 +172,9 @@ def _show(out: Path, roster: Mapping[str, str], shown: CohortResults) -> int:
     write_file(out / "scores.csv", to_csv(result), PRIVATE)
     write_file(out / "missed.md", to_markdown(result), PRIVATE)
     files = ["scores.csv", "missed.md"]
-    if shown.feedback:
-        files.append(f"feedback/ ({shown.write_feedback(out, roster)} files)")
-    if shown.session.json:
+    if feedback:
+        files.append(f"feedback/ ({_write_feedback(out, roster, results)} files)")
+    if results.session.json:
         print_json(as_table(result))
     else:
         for line in summary(result):
@@ -172,3 +187,17 @@ def _show(out: Path, roster: Mapping[str, str], shown: CohortResults) -> int:
             file=sys.stderr,
         )
     return 3 if result.failed else 0
+
+
+def _write_feedback(out: Path, roster: Mapping[str, str], results: Results) -> int:
+    """Write a file for each submission, and return their number. Raises EnvironmentProblem."""
+    from harness.grade.cohort.folder import feedback_file
+    from harness.grade.cohort.tally import results_in
+    from harness.report.grading import SUFFIXES
+
+    written = 0
+    for result in results_in(out, roster):
+        file = feedback_file(out, result.submission, SUFFIXES[results.form])
+        results.write(results.disclosed(result.report, to_student=True), file)
+        written += 1
+    return written

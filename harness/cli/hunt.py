@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from harness.cli.options import Breaks, EngineName, Json, Lang, NoCache, require_one
+from harness.cli.options import Breaks, Json, Lang, NoCache, require_one
 from harness.cli.session import Session, complain, print_json
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.message import message
@@ -44,7 +44,6 @@ def hunt(
     daily: Annotated[
         bool, typer.Option("--daily", help="The bug of the day (UTC), the same for everybody.")
     ] = False,
-    logs: Annotated[bool, typer.Option("--logs", help="Only training logs can be bought.")] = False,
     buy: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,24 +58,14 @@ def hunt(
             help="End the hunt: `broadcasting:unbroadcast`, or `broadcasting:FILE.py:LINE`.",
         ),
     ] = None,
-    share: Annotated[
-        bool, typer.Option("--share", help="Print a line about the last hunt, without its answer.")
-    ] = False,
-    engine: EngineName = None,
     breaks: Breaks = None,
     json: Json = False,
     no_cache: NoCache = False,
     lang: Lang = None,
 ) -> int:
     """Find a hidden bug with as few clues as possible."""
-    session = Session(breaks, engine, lang=lang, json=json, cached=not no_cache)
-    wanted = _Wanted(_seed(seed, daily=daily), _level(level), logs)
-    if share:
-        for option, value in (("--buy", buy), ("--answer", answer)):
-            if value is not None:
-                problem = message("--share cannot be combined with {option}", option=option)
-                raise UsageError(problem, "leave one out")
-        return _share(session, wanted)
+    session = Session(breaks, lang=lang, json=json, cached=not no_cache)
+    wanted = _Wanted(_seed(seed, daily=daily), _level(level))
     session.show_mistakes()
     game = session.run(lambda: _open(session, wanted))
     if buy or answer is not None or not session.is_interactive:
@@ -93,15 +82,10 @@ class _Wanted:
 
     seed: int | None
     level: int | None
-    logs: bool
 
     def includes(self, key: HuntKey) -> bool:
         """Whether a hunt is one that the options ask for."""
-        return (
-            self.seed in (None, key.seed)
-            and self.level in (None, key.level)
-            and (key.logs or not self.logs)
-        )
+        return self.seed in (None, key.seed) and self.level in (None, key.level)
 
 
 def _seed(seed: int | None, *, daily: bool) -> int | None:
@@ -134,55 +118,29 @@ def _hunts(session: Session) -> list[Hunt]:
     return hunts_in(session.journal.progress.events)
 
 
-def _share(session: Session, wanted: _Wanted) -> int:
-    """Print a line about the last hunt that has ended. Raises UsageError if there is none."""
-    from harness.learn.hunt.game import share_line
-
-    ended = [hunt for hunt in _hunts(session) if hunt.answer and wanted.includes(hunt.key)]
-    if session.engine_name is not None:
-        ended = [hunt for hunt in ended if hunt.key.engine == session.engine.name]
-    if not ended:
-        raise UsageError("no hunt has ended yet", "`harness hunt` starts a hunt, or continues one")
-    last = max(ended, key=lambda hunt: hunt.answer.time if hunt.answer else 0)
-    if session.json:
-        print_json({"schema": 1, "share": str(share_line(last))})
-    else:
-        session.console.print(Text(session.console.say(share_line(last))), soft_wrap=True)
-    return 0
-
-
 def _open(session: Session, wanted: _Wanted) -> _Game:
     """Return the last hunt that has not ended, if the options ask for it, or else a new one."""
     from harness.learn.events import HuntBegun, HuntKey
-    from harness.learn.hunt.evidence import scope_of
     from harness.learn.hunt.game import open_hunt
     from harness.learn.hunt.pool import pool_of
 
-    scope = scope_of(session.engine, session.catalogue, session.cache)
-
     @cache
-    def pool_for(level: int, *, logs: bool) -> Pool:
-        return pool_of(session.catalogue, level, logs=logs, scope=scope)
+    def pool_for(level: int) -> Pool:
+        return pool_of(session.catalogue, level)
 
     def is_current(key: HuntKey) -> bool:
-        return (
-            wanted.includes(key)
-            and key.engine == session.engine.name
-            and key.pool == pool_for(key.level, logs=key.logs).digest
-        )
+        return wanted.includes(key) and key.pool == pool_for(key.level).digest
 
     hunts = _hunts(session)
     if going := open_hunt(hunts, is_current):
-        return _Game(session, going.key, pool_for(going.key.level, logs=going.key.logs))
+        return _Game(session, going.key, pool_for(going.key.level))
     level = wanted.level or LEVELS[0]
-    pool = pool_for(level, logs=wanted.logs)
+    pool = pool_for(level)
     seed = _new_seed() if wanted.seed is None else wanted.seed
-    key = HuntKey(seed, level, session.engine.name, wanted.logs, pool.digest)
-    game = _Game(session, key, pool)
-    game.require_bug()
+    key = HuntKey(seed, level, pool.digest)
     if all(hunt.key != key for hunt in hunts):
         session.journal.record(HuntBegun(hunt=key))
-    return game
+    return _Game(session, key, pool)
 
 
 def _new_seed() -> int:
@@ -207,41 +165,23 @@ class _Game:
     @property
     def command(self) -> str:
         """The command that continues the hunt."""
-        engine = self.session.engine_name
-        return " ".join(
-            [
-                f"harness hunt --seed {self.key.seed} --level {self.key.level}",
-                *(["--logs"] if self.key.logs else []),
-                *([f"--engine {engine}"] if engine else []),
-            ]
-        )
+        return f"harness hunt --seed {self.key.seed} --level {self.key.level}"
 
     @cached_property
     def bug(self) -> HiddenBug:
-        """The bug. Raises UsageError if none of the level fits the engine."""
-        from harness.learn.hunt.evidence import hide
+        """The bug that the seed chooses, in minigrad."""
+        from harness.engines.engine import find_engine
+        from harness.experiment.patching import prepare
+        from harness.learn.hunt.evidence import HiddenBug
 
-        session = self.session
-        bug = hide(self.pool, self.key.seed, session.engine, session.catalogue, session.cache)
-        if bug is None:
-            raise UsageError(
-                message(
-                    "no bug of level {level} fits {engine}",
-                    level=self.key.level,
-                    engine=self.key.engine,
-                ),
-                "choose another level, or leave --engine out",
-            )
-        return bug
-
-    def require_bug(self) -> None:
-        """Raise UsageError if no bug fits."""
-        _ = self.bug
+        suspect, catalogue = self.pool.choose(self.key.seed), self.session.catalogue
+        experiment = prepare(catalogue.page(suspect.id), catalogue, find_engine())
+        return HiddenBug(suspect, experiment, catalogue, self.session.cache)
 
     @cached_property
-    def cheapest(self) -> list[Clue]:
-        """The cheapest clues that tell the family."""
-        return self.pool.cheapest(self.bug.suspect)
+    def par(self) -> list[Clue]:
+        """Clues that tell the family, as they are chosen for the par."""
+        return self.pool.par(self.bug.suspect)
 
     @cached_property
     def families(self) -> list[str]:
@@ -260,7 +200,6 @@ class _Game:
 
         Raises UsageError if it cannot be bought.
         """
-        from harness.learn.hunt.pool import clues_for
         from harness.pages.catalogue import nearest, unknown
 
         kind, probe = _halves(text)
@@ -287,8 +226,6 @@ class _Game:
             probe=probe,
             kind=shared[probe].kind,
         )
-        if f"{kind}:{probe}" in clues_for({probe: shared[probe]}):
-            problem = message("{engine} cannot run `{probe}`", engine=self.key.engine, probe=probe)
         raise UsageError(problem, message("choose another probe, such as {name}", name=suitable[0]))
 
     def buy(self, clue: Clue) -> Evidence:
@@ -338,7 +275,7 @@ class _Game:
             hunt=self.key,
             family=family == self.bug.suspect.family,
             place=judge(place, self.bug.experiment.broken.sites, self.bug.engine),
-            cheapest=sum(clue.passes for clue in self.cheapest),
+            par=sum(clue.passes for clue in self.par),
         )
         self.session.journal.record(answer)
 
@@ -387,15 +324,14 @@ def _print_json(game: _Game, bought: Iterable[Evidence]) -> None:
     from harness.report.hunt import evidence_entry, summary_entry
 
     hunt = game.hunt
-    key = {"seed": hunt.key.seed, "level": hunt.key.level, "engine": hunt.key.engine}
     print_json(
         {
             "schema": 1,
-            "hunt": {**key, "logs": hunt.key.logs},
+            "hunt": {"seed": hunt.key.seed, "level": hunt.key.level},
             "passes": hunt.passes,
             "clues": [{"clue": name, "passes": cost} for name, cost in hunt.bought.items()],
             "bought": [evidence_entry(evidence) for evidence in bought],
-            "end": summary_entry(hunt, game.bug, game.cheapest) if hunt.answer else None,
+            "end": summary_entry(hunt, game.bug, game.par) if hunt.answer else None,
         }
     )
 
@@ -404,7 +340,7 @@ def _show_end(game: _Game) -> None:
     from harness.report.hunt import show_end
 
     game.session.console.print()
-    show_end(game.session.console, game.hunt, game.bug, game.cheapest)
+    show_end(game.session.console, game.hunt, game.bug, game.par)
 
 
 def _status(hunt: Hunt) -> int:
@@ -449,7 +385,7 @@ def _obey(game: _Game, typed: str) -> None:
 
     word, _, rest = typed.partition(" ")
     if not typed or typed == "?":
-        show_manual(game.session.console, logs=game.key.logs)
+        show_manual(game.session.console)
     elif typed.startswith("?"):
         _show_help(game, typed.removeprefix("?").strip())
     elif word == "answer":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +23,7 @@ from harness.cli.options import (
     require_one,
 )
 from harness.cli.session import Session, print_json
-from harness.core.errors import EnvironmentProblem, UsageError
+from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.sandbox.signals import Terminated
 
@@ -47,9 +47,6 @@ def show_kill_matrix(
     accept: Annotated[
         bool, typer.Option("--accept", help="Commit the observed matrix as the expected one.")
     ] = False,
-    junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")
-    ] = None,
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown; - prints it.")
     ] = None,
@@ -70,9 +67,8 @@ def show_kill_matrix(
 
     to_pipe = {"--json": json, "--markdown -": markdown == Path("-")}
     require_one(to_pipe, message("leave one out"))
-    write_junit = _junit_writer() if junit else None
     say = open_language(lang)
-    for file in (markdown, junit, html):
+    for file in (markdown, html):
         if file and (file, file) != (markdown, Path("-")):
             require_writable(file)
     if html:
@@ -104,8 +100,6 @@ def show_kill_matrix(
         print(to_markdown(matrix), end="")
     elif markdown:
         write_file(markdown, to_markdown(matrix))
-    if junit and write_junit:
-        write_junit(matrix, junit)
     if html:
         write_file(html, reports.matrix_page(matrix, say))
     if session.engine.foreign:  # its survivors are a result, and not a failure
@@ -181,15 +175,3 @@ def _evaluate_all(session: Session, plan: Plan) -> Evaluations:
                 request.reported = True
                 raise
             raise typer.Exit(130) from None
-
-
-def _junit_writer() -> Callable[[Matrix, Path], None]:
-    """Return the writer of JUnit XML; it is imported before anything runs."""
-    try:
-        from harness.report.junit import write_junit
-    except ImportError:
-        raise EnvironmentProblem(
-            "JUnit XML needs junitparser, which is not installed",
-            "pip install 'breaklab[junit]'",
-        ) from None
-    return write_junit

@@ -107,10 +107,6 @@ class HuntKey(msgspec.Struct, frozen=True):
 
     seed: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEED)]
     level: Annotated[int, msgspec.Meta(ge=1, le=3)]
-    engine: Text
-    """The engine's name."""
-    logs: bool
-    """Whether only training logs can be bought."""
     pool: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{12}\Z")]
     """A digest of the bugs that it may be about."""
 
@@ -135,8 +131,8 @@ class HuntAnswer(Event, frozen=True, kw_only=True, tag="hunt-answer"):
     hunt: HuntKey
     family: bool
     place: PlaceFound
-    cheapest: Annotated[float, msgspec.Meta(gt=0)]
-    """The cost of the cheapest clues that tell the family, in forward passes."""
+    par: Annotated[float, msgspec.Meta(gt=0)]
+    """The cost of the clues in `Pool.par`, in forward passes."""
 
 
 AnyEvent = (

@@ -82,7 +82,7 @@ class Patch:
     sites: int | None = None
 
 
-def parse_patch(text: str, *, path: str, line: int, sites: int | None = None) -> Patch:
+def parse_patch(text: str, *, path: str, line: int) -> Patch:
     """Read the body of a ``diff`` block that begins at line `line` of the page `path`.
 
     Raises `HunkError` for invalid notation.
@@ -100,7 +100,7 @@ def parse_patch(text: str, *, path: str, line: int, sites: int | None = None) ->
             hunks[-1][2].append((number, row))
     if not hunks:
         raise HunkError(path, line, "the diff block is empty", "write a hunk below `@@ scope @@`")
-    return Patch(tuple(_hunk(path, *hunk) for hunk in hunks), sites)
+    return Patch(tuple(_hunk(path, *hunk) for hunk in hunks))
 
 
 def combine(patches: Iterable[Patch], sites: int | None = None) -> Patch:

@@ -148,12 +148,12 @@ def course() -> str:
 
 
 def _hunt(unit: Unit, pools: Mapping[int, Pool]) -> str:
-    """Return the command for a hunt after a bug of this unit, of the lowest level that has one."""
+    """Return a hunt for a bug of this unit, of the lowest level that has one; empty if none."""
     for level, pool in pools.items():
         if any(suspect.id in unit.pages for suspect in pool.suspects):
-            seed = next(seed for seed in count(1) if pool.ranked(seed)[0].id in unit.pages)
-            return f"harness hunt --level {level} --seed {seed}"
-    return "harness hunt --logs"
+            seed = next(seed for seed in count(1) if pool.choose(seed).id in unit.pages)
+            return f"Hunt: `harness hunt --level {level} --seed {seed}`."
+    return ""
 
 
 def _unit(catalogue: Catalogue, number: int, name: str, unit: Unit, hunt: str) -> str:
@@ -164,9 +164,10 @@ def _unit(catalogue: Catalogue, number: int, name: str, unit: Unit, hunt: str) -
         (_link(catalogue, page), page.front.kind, str(page.front.level), page.title)
         for page in (*pages, *exercises)
     ]
-    selection = f" `unit:{name}` selects {breaks} breaks." if breaks else ""
+    selection = f"`unit:{name}` selects {breaks} breaks." if breaks else ""
     table = markdown_table(("page", "kind", "level", "title"), rows)
-    return f"## {number}. {unit.title}\n\n{unit.idea}\n\nHunt: `{hunt}`.{selection}\n\n{table}"
+    parts = [f"## {number}. {unit.title}", unit.idea, f"{hunt} {selection}".strip(), table]
+    return "\n\n".join(filter(None, parts))
 
 
 DOCUMENTS: dict[Path, Callable[[], str]] = {

@@ -16,7 +16,7 @@ from harness.core.run import Array
 from harness.core.vocabulary import shortened
 from harness.diagnostics import DIAGNOSTICS
 from harness.learn.hunt.evidence import Check, Curve, Evidence, Gradient, HiddenBug
-from harness.learn.hunt.game import Hunt, counted_clues, label_of, result_of, share_line
+from harness.learn.hunt.game import Hunt, counted_clues, label_of, result_of
 from harness.learn.hunt.pool import GRADIENTS, LOG, Clue
 from harness.pages.probe import Probe
 from harness.report.language import Language
@@ -37,9 +37,6 @@ EDGE = 2
 STYLES = {"alarm": "bold red", "false alarm": "red"}
 
 
-_TASK = "A bug is hidden in {engine}. Name its family, and its line or function."
-
-
 # ----- The hunt -----
 
 
@@ -48,7 +45,7 @@ def show_opening(console: Screen, hunt: Hunt) -> None:
     say, key = console.say, hunt.key
     heading = say("Hunt: {hunt}, level {level}", hunt=label_of(key.seed), level=key.level)
     console.print(Text(heading, "bold"))
-    console.print(say(_TASK, engine=key.engine))
+    console.print(say("A bug is hidden in minigrad. Name its family, and its line or function."))
     if not hunt.bought:
         console.print(say("Clues cost forward passes: the fewer, the better."))
         return
@@ -56,17 +53,13 @@ def show_opening(console: Screen, hunt: Hunt) -> None:
     console.print(say("So far: {clues}, {passes} forward passes.", clues=clues, passes=passes))
 
 
-def show_manual(console: Screen, *, logs: bool) -> None:
+def show_manual(console: Screen) -> None:
     """Print what can be typed at the prompt."""
     say = console.say
-    rows = {"log PROBE": say("buy a training log, beside the correct one")}
-    if not logs:
-        rows = {
-            "gradcheck PROBE": say("buy the verdict of a check on a probe; any check"),
-            **rows,
-            "grads PROBE": say("buy the gradients of a probe, beside the correct ones"),
-        }
-    rows |= {
+    rows = {
+        "gradcheck PROBE": say("buy the verdict of a check on a probe; any check"),
+        "log PROBE": say("buy a training log, beside the correct one"),
+        "grads PROBE": say("buy the gradients of a probe, beside the correct ones"),
         "answer FAMILY PLACE": say("end the hunt; PLACE is FUNCTION or FILE.py:LINE"),
         "? checks": say("the checks and their costs; `? gradcheck` says more"),
         "? probes": say("the probes by topic; `? TOPIC` and `? PROBE` say more"),
@@ -279,7 +272,7 @@ def _array(array: Array | None, width: int) -> list[str]:
 # ----- The end -----
 
 
-def show_end(console: Screen, hunt: Hunt, bug: HiddenBug, cheapest: Sequence[Clue]) -> None:
+def show_end(console: Screen, hunt: Hunt, bug: HiddenBug, par: Sequence[Clue]) -> None:
     """Print whether the answer was right, what the bug was, the score, and what to do next."""
     say, answer = console.say, hunt.answer
     assert answer is not None
@@ -288,18 +281,15 @@ def show_end(console: Screen, hunt: Hunt, bug: HiddenBug, cheapest: Sequence[Clu
     show_change(console, bug.experiment)
     console.print(
         say(
-            "Score {score}: {passes} passes; {cheapest} would have been enough ({clues}).",
+            "Score {score}: {passes} passes; {par} would have been enough ({clues}).",
             score=hunt.score,
             passes=f"{hunt.passes:g}",
-            cheapest=f"{answer.cheapest:g}",
-            clues=", ".join(_with_verdict(clue, bug, say) for clue in cheapest),
+            par=f"{answer.par:g}",
+            clues=", ".join(_with_verdict(clue, bug, say) for clue in par),
         )
     )
-    console.print(
-        say("(100 for the cheapest, minus 10 for each doubling; half for the family alone.)")
-    )
-    console.print(Text(f"\n{say(share_line(hunt))}"), soft_wrap=True)
-    console.print(Text(f"{say('Next')}  harness break {bug.page.id}"), soft_wrap=True)
+    console.print(say("(100 for no more, minus 10 for each doubling; half for the family alone.)"))
+    console.print(Text(f"\n{say('Next')}  harness break {bug.page.id}"), soft_wrap=True)
 
 
 def _judgement(hunt: Hunt, say: Language) -> str:
@@ -322,7 +312,7 @@ def _with_verdict(clue: Clue, bug: HiddenBug, say: Language) -> str:
     return f"{clue.name} {say('alarm') if alarm else say('silent')}"
 
 
-def summary_entry(hunt: Hunt, bug: HiddenBug, cheapest: Sequence[Clue]) -> Mapping[str, object]:
+def summary_entry(hunt: Hunt, bug: HiddenBug, par: Sequence[Clue]) -> Mapping[str, object]:
     """Return how a hunt ended, for JSON."""
     answer = hunt.answer
     assert answer is not None
@@ -337,8 +327,7 @@ def summary_entry(hunt: Hunt, bug: HiddenBug, cheapest: Sequence[Clue]) -> Mappi
             "sites": bug.experiment.sites,
             "diff": bug.experiment.diff,
         },
-        "cheapest": {"passes": answer.cheapest, "clues": [clue.name for clue in cheapest]},
-        "share": str(share_line(hunt)),
+        "par": {"passes": answer.par, "clues": [clue.name for clue in par]},
         "next": f"harness break {bug.page.id}",
     }
 

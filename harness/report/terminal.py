@@ -704,11 +704,11 @@ def left_out_by_reason(report: Report, say: Language) -> Iterator[Text]:
         yield Text(say("Left out: {probes}, because {reason}", probes=names, reason=reason))
 
 
-def _some(names: Iterable[str], say: Language, most: int = 4) -> str:
+def _some(names: Iterable[str], say: Language) -> str:
     """Return the first few names, and how many there are in all."""
     listed = list(names)
-    first = ", ".join(listed[:most])
-    if len(listed) <= most:
+    first = ", ".join(listed[:4])
+    if len(listed) <= 4:
         return first
     return say("{first}, ... ({count} in all)", first=first, count=len(listed))
 

@@ -151,9 +151,9 @@ def run_program(
     return _with_worker(program, fork, partial(_collect_output, program.limits))
 
 
-def run_survey(task: Survey, *, fork: bool | None = None) -> list[SurveyStep]:
+def run_survey(task: Survey) -> list[SurveyStep]:
     """Return the results of a survey's steps; the last has a failure if not all succeeded."""
-    return _with_worker(task, fork, partial(_collect_steps, task))
+    return _with_worker(task, None, partial(_collect_steps, task))
 
 
 # ----- A worker for a task -----

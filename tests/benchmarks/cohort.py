@@ -1,4 +1,4 @@
-"""`harness grade --cohort` on a synthetic course, killed at random, and its cost.
+"""`harness cohort` on a synthetic course, killed at random, and its cost.
 
     python -m tests.benchmarks.cohort                            # 40 submissions, all breaks
     python -m tests.benchmarks.cohort --count 2000 --select family:broadcasting --limit 5
@@ -45,7 +45,7 @@ class Trial:
 
     def start(self, out: str, *options: str) -> subprocess.Popen[bytes]:
         """Start grading into a folder of results."""
-        command = [sys.executable, "-m", "harness", "grade", str(self.folder / "all"), "--cohort"]
+        command = [sys.executable, "-m", "harness", "cohort", str(self.folder / "all")]
         command += ["--out", str(self.folder / out), *self.options, *options]
         return subprocess.Popen(
             command,

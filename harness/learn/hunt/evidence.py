@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,10 +17,8 @@ from harness.diagnostics import DIAGNOSTICS, Observation
 from harness.diagnostics.trajectory import compare_logs
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, CleanRun
-from harness.experiment.lab import misplacement
-from harness.experiment.patching import Experiment, applies, prepare
-from harness.learn.hunt.pool import GRADIENTS, LOG, Clue, Pool, Scope, Suspect
-from harness.matrix.catches import Pair
+from harness.experiment.patching import Experiment
+from harness.learn.hunt.pool import GRADIENTS, LOG, Clue, Suspect
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -76,7 +74,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class HiddenBug:
-    """The bug of a hunt, in an engine. Nothing about it is shown before the hunt has ended."""
+    """The bug of a hunt, in the engine. Nothing about it is shown before the hunt has ended."""
 
     suspect: Suspect
     experiment: Experiment
@@ -92,48 +90,6 @@ class HiddenBug:
     def engine(self) -> Engine:
         """The unbroken engine."""
         return self.experiment.clean
-
-
-def scope_of(engine: Engine, catalogue: Catalogue, cache: Cache) -> Scope | None:
-    """Return the breaks with a portable patch that apply, and the probes that run; None for ours.
-
-    Raises EnvironmentProblem if the engine does not load.
-    """
-    if not engine.foreign:
-        return None
-    from harness.experiment.conformance import fit, usable_probes  # for foreign engines only
-
-    breaks = (page for page in catalogue.pages[0] if page.front.kind == "break")
-    applying = (page.id for page in breaks if page.portable and applies(page, engine))
-    probes = list(catalogue.shared_probes.values())
-    fits = fit(engine, probes, Baseline(cache, ()))
-    return Scope(frozenset(applying), frozenset(usable_probes(fits.values())))
-
-
-def hide(
-    pool: Pool, seed: int, engine: Engine, catalogue: Catalogue, cache: Cache
-) -> HiddenBug | None:
-    """Return the bug that the seed chooses, put into the engine; None if none fits.
-
-    In an engine of another design, the cheapest clues must show what they show in minigrad, so that
-    the hunt can be solved there too.
-    """
-    for suspect in pool.ranked(seed):
-        experiment = prepare(catalogue.page(suspect.id), catalogue, engine)
-        bug = HiddenBug(suspect, experiment, catalogue, cache)
-        if not engine.foreign or _fits(bug, pool.cheapest(suspect)):
-            return bug
-    return None
-
-
-def _fits(bug: HiddenBug, clues: Iterable[Clue]) -> bool:
-    """Whether the patch makes the change that the page describes, and the clues show it."""
-    if misplacement(bug.experiment, Baseline(bug.cache, ())):
-        return False
-    return all(
-        alarms_in(investigate(bug, clue)) & clue.shows == bug.suspect.caught & clue.shows
-        for clue in clues
-    )
 
 
 def investigate(bug: HiddenBug, clue: Clue) -> Evidence:
@@ -155,32 +111,6 @@ def investigate(bug: HiddenBug, clue: Clue) -> Evidence:
         return _gradients(clue, clean[probe.name, loss].run, runs[-1])
     checks = [_check(baseline, probe, clean[run.probe, run.loss], run, clue) for run in runs]
     return Evidence(clue.name, clue.passes, checks=checks)
-
-
-def alarms_in(evidence: Evidence) -> frozenset[Pair]:
-    """Return the pairs of probe and diagnostic that the evidence shows to raise an alarm."""
-    kind, _, probe = evidence.clue.partition(":")
-    if kind == LOG:
-        return frozenset((probe, name) for name in _alarms_in_log(evidence))
-    if any(check.verdict == "alarm" for check in evidence.checks):
-        return frozenset([(probe, kind)])
-    return frozenset()
-
-
-def _alarms_in_log(evidence: Evidence) -> Iterable[str]:
-    """Yield the diagnostics that raise an alarm on a log, or on its difference from the correct."""
-    if evidence.failure != EMPTY:
-        yield "crash"
-        return
-    if any(curve.differs_from is not None for curve in evidence.curves):
-        yield "trajectory"
-    losses = [curve for curve in evidence.curves if curve.entry == "loss"]
-    if any(_falls(curve.expected) and not _falls(curve.actual) for curve in losses):
-        yield "loss-falls"
-
-
-def _falls(losses: Sequence[float] | None) -> bool:
-    return losses is not None and len(losses) > 1 and losses[-1] < losses[0]
 
 
 # ----- Verdicts -----

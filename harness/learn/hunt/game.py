@@ -8,12 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from harness.core.message import EMPTY, Message, message, verbatim
-from harness.engines.engine import OUR_ENGINE
+from harness.core.message import Message, message, verbatim
 from harness.learn.events import AnyEvent, ClueBought, HuntAnswer, HuntBegun, HuntKey
 
 PER_DOUBLING = 10
-"""The points that are lost each time the passes double those of the cheapest clues."""
+"""The points that are lost each time the passes double the par."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,10 @@ class Hunt:
 
     @property
     def score(self) -> int:
-        """The points: 100, less 10 for each doubling of the cheapest; half for the family alone."""
+        """The points: 100, less 10 for each doubling of the par; half for the family alone."""
         if self.answer is None or not self.answer.family:
             return 0
-        doublings = math.log2(max(self.passes / self.answer.cheapest, 1.0))
+        doublings = math.log2(max(self.passes / self.answer.par, 1.0))
         points = max(100 - PER_DOUBLING * doublings, 0.0)
         return round(points if self.is_solved else points / 2)
 
@@ -68,7 +67,7 @@ def open_hunt(hunts: Sequence[Hunt], is_current: Callable[[HuntKey], bool]) -> H
     return next(going, None)
 
 
-# ----- The day's hunt, and the line to share -----
+# ----- In words -----
 
 
 def seed_of(day: datetime) -> int:
@@ -82,21 +81,6 @@ def label_of(seed: int) -> Message:
         if seed > 19700101:
             return verbatim(date.fromisoformat(str(seed)).isoformat())
     return message("seed {seed}", seed=seed)
-
-
-def share_line(hunt: Hunt) -> Message:
-    """Return a line about a hunt that does not say what the bug is."""
-    engine = hunt.key.engine
-    return message(
-        "breaklab hunt {hunt} level {level}{logs}{engine}: {passes} passes, {clues}, {result}",
-        hunt=label_of(hunt.key.seed),
-        level=hunt.key.level,
-        logs=message(", logs only") if hunt.key.logs else EMPTY,
-        engine=EMPTY if engine == OUR_ENGINE else message(", on {engine}", engine=engine),
-        passes=f"{hunt.passes:g}",
-        clues=counted_clues(len(hunt.bought)),
-        result=result_of(hunt),
-    )
 
 
 def counted_clues(count: int) -> Message:

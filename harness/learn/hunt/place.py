@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.core.errors import UsageError
 from harness.core.message import either, message, verbatim
-from harness.core.site import BOM, Site
+from harness.core.site import Site
 from harness.engines.engine import Engine
 from harness.learn.events import PlaceFound
 from harness.pages.catalogue import nearest
@@ -111,8 +111,7 @@ def _file(name: str, sources: Mapping[str, str]) -> str:
 
 
 def _line(file: str, digits: str, engine: Engine) -> Place:
-    text = engine.sources[file]
-    lines = text.count("\n") + (not text.endswith("\n"))
+    lines = engine.sources[file].count("\n")
     line = int(digits) if len(digits) <= MOST_DIGITS else 0
     if not 1 <= line <= lines:
         problem = message("{file} has no line {line}", file=file, line=digits)
@@ -147,7 +146,7 @@ def _ambiguous(name: str, places: list[str]) -> UsageError:
 
 def _definitions(file: str, engine: Engine) -> list[Definition]:
     """Return the definitions in a file of the engine; outer ones first."""
-    return list(_inside(ast.parse(engine.sources[file].removeprefix(BOM)), file, ""))
+    return list(_inside(ast.parse(engine.sources[file]), file, ""))
 
 
 def _inside(node: ast.AST, file: str, scope: str) -> Iterator[Definition]:

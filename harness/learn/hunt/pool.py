@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from harness.diagnostics import DIAGNOSTICS
 from harness.diagnostics.crash import CRASH
@@ -74,46 +73,36 @@ class Pool:
         facts = sorted((item.id, item.family, sorted(item.caught)) for item in self.suspects)
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
 
-    def ranked(self, seed: int) -> list[Suspect]:
-        """Return the bugs in an order that depends on the seed: the first that fits is hunted."""
+    def choose(self, seed: int) -> Suspect:
+        """Return the bug that the seed chooses."""
 
         def draw(suspect: Suspect) -> bytes:
             return hashlib.sha256(f"{seed}:{suspect.id}".encode()).digest()
 
-        return sorted(self.suspects, key=draw)
+        return min(self.suspects, key=draw)
 
-    def cheapest(self, suspect: Suspect) -> list[Clue]:
-        """Return the cheapest clues that tell the family of a bug in the pool."""
-        return cheapest(suspect, self.suspects, self._telling)
+    def par(self, suspect: Suspect) -> list[Clue]:
+        """Return clues whose verdicts no bug of another family in the pool shares.
 
-    @cached_property
-    def _telling(self) -> list[Clue]:
-        """The clues that tell bugs of the pool apart; of those that tell the same, the cheapest."""
-        cheapest_first = sorted(self.clues.values(), key=lambda clue: (clue.passes, clue.name))
-        telling: dict[tuple[int, ...], Clue] = {}
-        for clue in cheapest_first:
-            labels: dict[frozenset[Pair], int] = {}
-            parts = tuple(
-                labels.setdefault(suspect.caught & clue.shows, len(labels))
-                for suspect in self.suspects
-            )
-            if len(labels) > 1:
-                telling.setdefault(parts, clue)
-        return list(telling.values())
+        Greedy: the next clue is always the one that rules out most of these bugs for its cost.
+        Cheaper clues may exist.
+        """
+        left = {other for other in self.suspects if other.family != suspect.family}
 
+        def ruled_out(clue: Clue) -> set[Suspect]:
+            verdicts = suspect.caught & clue.shows
+            return {other for other in left if other.caught & clue.shows != verdicts}
 
-@dataclass(frozen=True)
-class Scope:
-    """What an engine of another design allows: the breaks that apply, and the probes that run."""
-
-    breaks: frozenset[str]
-    probes: frozenset[str]
+        chosen = []
+        while left:
+            clue = max(self.clues.values(), key=lambda clue: len(ruled_out(clue)) / clue.passes)
+            chosen.append(clue)
+            left -= ruled_out(clue)
+        return chosen
 
 
-def pool_of(
-    catalogue: Catalogue, level: int, *, logs: bool = False, scope: Scope | None = None
-) -> Pool:
-    """Return the bugs of a level that can be found, with logs alone if that is wanted.
+def pool_of(catalogue: Catalogue, level: int) -> Pool:
+    """Return the bugs of a level that can be found.
 
     Raises PageError for a committed matrix that cannot be read.
     """
@@ -123,24 +112,18 @@ def pool_of(
     alarms = frozenset[Pair]().union(*(suspect.caught for suspect in every))
     clues = {
         name: replace(clue, shows=clue.shows & alarms)
-        for name, clue in clues_for(catalogue.shared_probes, logs=logs).items()
-        if scope is None or clue.probe in scope.probes
+        for name, clue in clues_for(catalogue.shared_probes).items()
     }
-    suspects = [
-        suspect
-        for suspect in every
-        if suspect.level == level and (scope is None or suspect.id in scope.breaks)
-    ]
+    suspects = [suspect for suspect in every if suspect.level == level]
     return Pool(tuple(solvable(suspects, clues.values())), clues)
 
 
-def clues_for(probes: Mapping[str, Probe], *, logs: bool = False) -> dict[str, Clue]:
-    """Return everything that can be bought, by name; only logs if that is wanted.
+def clues_for(probes: Mapping[str, Probe]) -> dict[str, Clue]:
+    """Return everything that can be bought, by name.
 
     The correct engine's log and gradients cost as much as those of the broken one.
     """
-    clues = [clue for probe in probes.values() for clue in _clues_on(probe)]
-    return {clue.name: clue for clue in clues if clue.kind == LOG or not logs}
+    return {clue.name: clue for probe in probes.values() for clue in _clues_on(probe)}
 
 
 def _clues_on(probe: Probe) -> Iterable[Clue]:
@@ -200,71 +183,3 @@ def solvable(suspects: Iterable[Suspect], clues: Iterable[Clue]) -> list[Suspect
         if (seen := suspect.caught & readable) and len(families[seen]) == 1
     ]
     return pool if len({suspect.family for suspect in pool}) > 1 else []
-
-
-# ----- The cheapest clues that suffice -----
-
-
-def cheapest(suspect: Suspect, pool: Collection[Suspect], clues: Iterable[Clue]) -> list[Clue]:
-    """Return the cheapest clues whose verdicts no bug of another family in the pool shares.
-
-    Exact (branch and bound): a minimum-cost set cover of the bugs to rule out. Raises ValueError if
-    no clues suffice: the pool is not solvable.
-    """
-    rivals = [other for other in pool if other.family != suspect.family]
-    sets = _useful([(_ruled_out(clue, suspect, rivals), clue) for clue in clues if clue.shows])
-    everything = (1 << len(rivals)) - 1
-    best = _greedy(sets, everything)
-    limit = sum(clue.passes for clue in best)
-    rarest = sorted(
-        (1 << k for k in range(len(rivals))),
-        key=lambda bit: sum(bool(mask & bit) for mask, _ in sets),
-    )
-
-    def search(left: int, chosen: list[Clue], passes: float) -> None:
-        nonlocal best, limit
-        if not left:
-            best, limit = chosen, passes
-            return
-        bit = next(bit for bit in rarest if left & bit)
-        rate = max((mask & left).bit_count() / clue.passes for mask, clue in sets)
-        if passes + left.bit_count() / rate >= limit:
-            return
-        for mask, clue in sets:
-            if mask & bit and passes + clue.passes < limit:
-                search(left & ~mask, [*chosen, clue], passes + clue.passes)
-
-    search(everything, [], 0.0)
-    return best
-
-
-def _ruled_out(clue: Clue, suspect: Suspect, rivals: Sequence[Suspect]) -> int:
-    """Return a bit for each rival of which the clue says something else."""
-    seen = suspect.caught & clue.shows
-    return sum(1 << k for k, rival in enumerate(rivals) if rival.caught & clue.shows != seen)
-
-
-def _useful(sets: Iterable[tuple[int, Clue]]) -> list[tuple[int, Clue]]:
-    """Return the sets that are not inside another one that costs no more, cheapest first."""
-    kept: list[tuple[int, Clue]] = []
-    order = sorted(sets, key=lambda pair: (pair[1].passes, -pair[0].bit_count(), pair[1].name))
-    for mask, clue in order:
-        if mask and not any(mask | other == other for other, _ in kept):
-            kept.append((mask, clue))
-    return kept
-
-
-def _greedy(sets: Sequence[tuple[int, Clue]], left: int) -> list[Clue]:
-    """Return a cover: always take the clue that rules out most bugs per pass."""
-    chosen = []
-    while left:
-        mask, clue = max(
-            sets,
-            key=lambda pair: (pair[0] & left).bit_count() / pair[1].passes,
-            default=(0, None),
-        )
-        if clue is None or not mask & left:
-            raise ValueError("a bug of another family looks the same")
-        chosen.append(clue)
-        left &= ~mask
-    return chosen

@@ -11,7 +11,7 @@ from tests.harness.command import harness
     "command",
     [
         "html sub-sign --out missing/a.html",
-        "hunt --engine no:T",
+        "hunt --buy no:probe",
         "fix sub-sign --dir .",
         "doctor no:T",
     ],

@@ -38,6 +38,8 @@ COMMANDS = {
     "new": ("mine", "--family", "f"),
     "hunt": ("--seed", "3"),
     "grade": ("suite.py", "--select", "sub-sign", "--correct", "tanh-by-expm1"),
+    "cohort": ("suite.py", "--out", "results"),
+    "merge": ("pages", "--out", "results"),
 }
 
 

@@ -6,39 +6,43 @@ from typing import Any
 
 import pytest
 
+from harness.cli.grade import show_result
 from harness.cli.results import Results, open_results
+from harness.cli.session import Session
 from harness.core.errors import BreaklabError
 from harness.grade import grading
 from harness.grade.plan import GradingPlan
 from harness.grade.suite import SuiteReport
 from harness.report.terminal import Screen
-from tests.harness.bundled import bundled_pages
+from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 from tests.harness.grade.results import MIXED
 
 ONE_VARIANT = ("--correct", "sub-is-add-of-neg")
 
 
-def opened(**options: Any) -> Results:
-    return open_results(bundled_pages(), **options)
+def opened(width: int = 80, **options: Any) -> Results:
+    session = Session()
+    vars(session).update(catalogue=CATALOGUE, console=Screen(file=io.StringIO(), width=width))
+    return open_results(session, **options)
 
 
-def shown(results: Results, width: int = 80) -> str:
-    console = Screen(file=io.StringIO(), width=width)
-    results.show(MIXED, console, bundled_pages(), Path.cwd())
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+def shown(results: Results, out: Path | None = None) -> str:
+    show_result(results, MIXED, out)
+    file = results.session.console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
 
 
 def test_without_options_the_result_is_text_with_all_names() -> None:
     results = opened()
-    assert (results.form, results.feedback, results.out) == ("text", "names", None)
+    assert (results.form, results.feedback) == ("text", "names")
     assert "unbroadcast-mean  reached by test_mul" in shown(results)
     assert "\nnext: harness break unbroadcast-mean\n" in shown(results)
 
 
 def test_text_fits_a_narrow_terminal() -> None:
-    assert max(map(len, shown(opened(), 60).splitlines())) <= 60
+    assert max(map(len, shown(opened(60)).splitlines())) <= 60
 
 
 def test_formats_for_students_show_no_names_unless_asked_to() -> None:
@@ -46,15 +50,14 @@ def test_formats_for_students_show_no_names_unless_asked_to() -> None:
     assert opened(form="gradescope", feedback="names").feedback == "names"
 
 
-def test_json_is_short_for_the_format(capsys: pytest.CaptureFixture[str]) -> None:
-    assert opened(json=True).form == opened(json=True, form="json").form == "json"
-    assert shown(opened(json=True)) == ""
+def test_json_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(opened(form="json")) == ""
     assert capsys.readouterr().out.startswith('{\n  "schema": 1')
 
 
 def test_a_result_is_written_to_a_file(tmp_path: Path) -> None:
     file = tmp_path / "results.txt"
-    assert shown(opened(out=file)) == ""
+    assert shown(opened(), file) == ""
     assert file.read_text().startswith("minigrad: 5 tests kill 2 of 6 breaks (33.3 %)")
 
 
@@ -70,9 +73,7 @@ def test_weights_are_read(tmp_path: Path) -> None:
         ({"form": "gradscope"}, "--format: there is no `gradscope`", "`gradescope`", 2),
         ({"feedback": "name"}, "--feedback: there is no `name`", "did you mean `names`", 2),
         ({"form": "sarif", "feedback": "stage"}, "SARIF", "`names`", 2),
-        ({"form": "text", "json": True}, "--json cannot be combined", "leave one", 2),
         ({"weights": Path("none.toml")}, "cannot be read", "check the path", 2),
-        ({"out": Path("none/results.json")}, "cannot be written", "writable", 3),
     ],
 )
 def test_a_mistake_is_found_before_anything_is_graded(
@@ -90,15 +91,18 @@ def test_the_command_reports_a_mistake_before_it_runs_the_suite(tmp_path: Path) 
     suite.write_text("import time\ntime.sleep(3600)\n")
     weights = tmp_path / "weights.toml"
     weights.write_text("[breaks]\nsub-sign = 0\n")
-    for arguments, problem in (
-        (["--format", "pdf"], "--format: there is no `pdf`"),
+    for arguments, problem, status in (
+        (["--format", "pdf"], "--format: there is no `pdf`", 2),
+        (["--format", "text", "--json"], "--json cannot be combined with --format text", 2),
+        (["--out", str(tmp_path / "none" / "results")], "results cannot be written", 3),
         (
             ["--select", "sub-sign", "--weights", str(weights)],
             "all selected breaks have the weight",
+            2,
         ),
     ):
         done = harness("grade", str(suite), *ONE_VARIANT, *arguments)
-        assert (done.returncode, done.stdout) == (2, "")
+        assert (done.returncode, done.stdout) == (status, "")
         assert problem in done.stderr
 
 

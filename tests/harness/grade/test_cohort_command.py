@@ -1,4 +1,4 @@
-"""`harness grade --cohort` and `--merge`, with real suites."""
+"""`harness cohort` and `harness merge`, with real suites."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "all" / "curious.py").write_text(CURIOUS.replace("FOLDERS", repr(folders)))
     (folder / "all" / "cleo").mkdir()
     (folder / "all" / "cleo" / "notes.txt").write_text("no tests")
-    done = harness("grade", "all", "--cohort", "--out", "out", *ONE, cwd=folder)
+    done = harness("cohort", "all", "--out", "out", *ONE, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     (folder / "weights.toml").write_text("[levels]\n" + "".join(f"{n} = 0\n" for n in range(1, 4)))
     (folder / "printed").write_text(done.stdout)
@@ -68,7 +68,7 @@ def test_the_scores_have_a_row_for_every_submission(folder: Path) -> None:
 
 def test_the_second_run_grades_nothing(folder: Path) -> None:
     stored = (folder / "out" / "results.jsonl").read_bytes()
-    done = harness("grade", "all", "--cohort", "--out", "out", *ONE, "--json", cwd=folder)
+    done = harness("cohort", "all", "--out", "out", *ONE, "--json", cwd=folder)
     assert json.loads(done.stdout)["submissions"][0]["score"] == 50
     assert (folder / "out" / "results.jsonl").read_bytes() == stored
 
@@ -82,8 +82,8 @@ def test_weights_and_feedback_may_be_chosen_afterwards(
     copy = shutil.copytree(folder, tmp_path / "copy")
     stored = (copy / "out" / "results.jsonl").read_bytes()
     out = copy / ("merged" if merged else "out")
-    command = ("--merge", "out") if merged else ("all", "--cohort", *ONE)
-    done = harness("grade", *command, "--out", out.name, *chosen, cwd=copy)
+    command = ("merge", "out") if merged else ("cohort", "all", *ONE)
+    done = harness(*command, "--out", out.name, *chosen, cwd=copy)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(": scores.csv, missed.md, feedback/ (4 files)\n")
     assert (out / "scores.csv").read_text().splitlines()[1] == (
@@ -99,22 +99,22 @@ def test_weights_and_feedback_may_be_chosen_afterwards(
 
 def test_feedback_takes_the_formats_of_a_single_suite(folder: Path, tmp_path: Path) -> None:
     options = ("--out", str(tmp_path), "--format", "gradescope")
-    assert harness("grade", "--merge", "out", *options, cwd=folder).returncode == 0
+    assert harness("merge", "out", *options, cwd=folder).returncode == 0
     table = json.loads((tmp_path / "feedback" / "ada.py.json").read_text())
     assert table["score"] == 50
     assert "sub-sign" not in json.dumps(table)
 
 
 def test_other_settings_are_not_mixed(folder: Path) -> None:
-    options = ("--cohort", "--out", "out", "--select", "sub-sign", "--limit", "5")
-    done = harness("grade", "all", *options, cwd=folder)
+    options = ("--out", "out", "--select", "sub-sign", "--limit", "5")
+    done = harness("cohort", "all", *options, cwd=folder)
     assert done.returncode == 2
     assert "other conditions: the breaks, the correct engines, the limits" in done.stderr
     assert "remedy: grade everything again into a new --out folder" in done.stderr
 
 
 def test_merging_gives_the_same_scores(folder: Path) -> None:
-    done = harness("grade", "--merge", "out", "--out", "merged", cwd=folder)
+    done = harness("merge", "out", "--out", "merged", cwd=folder)
     assert done.returncode == 0
     name = "scores.csv"
     assert (folder / "merged" / name).read_bytes() == (folder / "out" / name).read_bytes()
@@ -123,18 +123,17 @@ def test_merging_gives_the_same_scores(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("all", "--cohort"), "a cohort needs a folder for its results"),
-        (("all", "bea", "--cohort", "--out", "x"), "a cohort must be in one folder"),
-        (("all", "--cohort", "--out", "x", "--shard", "4/3"), "`4/3` is not a shard"),
-        (("all", "bea"), "several suites need --cohort"),
-        (("all", "--shard", "1/2"), "are about a cohort"),
-        (("--merge", "all", "--out", "x"), "there are no results of a cohort in all"),
-        (("all", "--cohort", "--out", "x", "--feedback", "no"), "--feedback: there is no `no`"),
-        (("all", "--cohort", "--out", "x", "--weights", "weights.toml"), "the weight 0"),
+        (("cohort", "all", "--shard", "4/3"), "`4/3` is not a shard"),
+        (("cohort", "all", "--feedback", "no"), "--feedback: there is no `no`"),
+        (("cohort", "all", "--weights", "weights.toml"), "the weight 0"),
+        (("merge", "all"), "there are no results of a cohort in all"),
+        (("grade", "all", "--cohort"), "run `harness cohort FOLDER --out DIR`"),
+        (("grade", "all", "--cohort", "--shard", "1/2"), "run `harness cohort FOLDER --out DIR`"),
+        (("grade", "--merge", "out", "other"), "run `harness merge FOLDER... --out DIR`"),
     ],
 )
 def test_a_mistake_is_one_message(folder: Path, options: tuple[str, ...], message: str) -> None:
-    done = harness("grade", *options, cwd=folder)
+    done = harness(*options, "--out", "x", cwd=folder)
     assert done.returncode == 2
     assert message in done.stderr
     assert "remedy: " in done.stderr

@@ -20,7 +20,7 @@ from harness.learn.events import (
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
-HUNT = HuntKey(3, 1, "minigrad", logs=False, pool="0123456789ab")
+HUNT = HuntKey(3, 1, pool="0123456789ab")
 
 
 def prediction(predicted: str, actual: str, page: str = "sub-sign", **rest: Any) -> Prediction:
@@ -42,6 +42,6 @@ def one_of_each_kind() -> list[AnyEvent]:
         TestAnswer(phase="before", page="sub-sign", right=None, time=times[5]),
         HuntBegun(hunt=HUNT, time=times[6]),
         ClueBought(hunt=HUNT, clue="shape:add-scalar", passes=6, time=times[7]),
-        HuntAnswer(hunt=HUNT, family=True, place="no", cheapest=3, time=times[8]),
+        HuntAnswer(hunt=HUNT, family=True, place="no", par=3, time=times[8]),
         Fix(page="sub-sign", right=False, time=times[9]),
     ]

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from junitparser import JUnitXml
 
 from harness import cli
 from harness.engines import engine
@@ -133,27 +132,21 @@ def test_json_and_markdown_print_nothing_else(matrix: Command) -> None:
 
 
 def test_files_are_written_beside_the_report(matrix: Command, tmp_path: Path) -> None:
-    junit, markdown = tmp_path / "junit.xml", tmp_path / "matrix.md"
-    status, out, _ = matrix("--junit", str(junit), "--markdown", str(markdown))
+    markdown = tmp_path / "matrix.md"
+    status, out, _ = matrix("--markdown", str(markdown))
     assert status == 1
     assert out.startswith("Kill matrix")
-    assert JUnitXml.fromfile(str(junit)).failures == 1
     assert markdown.read_text(encoding="utf-8").startswith("# Kill matrix")
-    for option in ("--junit", "--markdown"):
-        status, _, err = matrix(option, str(tmp_path / "missing" / "matrix"))
-        assert (status, "cannot be written" in err, "remedy: " in err) == (3, True, True)
+    status, _, err = matrix("--markdown", str(tmp_path / "missing" / "matrix"))
+    assert (status, "cannot be written" in err, "remedy: " in err) == (3, True, True)
 
 
-def test_a_mistake_is_status_2_and_a_missing_library_status_3_before_anything_runs(
+def test_a_mistake_is_status_2_before_anything_runs(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluate, "run_lab", None)
     status, _, err = matrix("--family", "valeus")
     assert (status, "did you mean `values`" in err) == (2, True)
-    monkeypatch.setitem(sys.modules, "junitparser", None)
-    monkeypatch.delitem(sys.modules, "harness.report.junit", raising=False)
-    status, _, err = matrix("--junit", "anywhere.xml")
-    assert (status, "pip install 'breaklab[junit]'" in err) == (3, True)
 
 
 def test_ctrl_c_stops_at_once_and_says_what_was_finished(

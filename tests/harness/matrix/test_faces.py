@@ -1,20 +1,17 @@
-"""The matrix shown: on a terminal, as Markdown, as JUnit XML, as JSON."""
+"""The matrix shown: on a terminal, as Markdown, as JSON."""
 
 import json
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from junitparser import JUnitXml
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from harness.core.errors import EnvironmentProblem
 from harness.matrix.build import build_matrix
 from harness.matrix.committed import Committed
 from harness.matrix.records import FalseAlarm, Matrix
 from harness.report.json import to_json
-from harness.report.junit import write_junit
 from harness.report.matrix_markdown import to_markdown
 from harness.report.matrix_terminal import show_accepted, show_matrix
 from tests.harness.matrix.made import diagnostic, evaluation, evaluations, everything, seen
@@ -214,52 +211,7 @@ def test_markdown_does_not_control_a_terminal() -> None:
     assert r"\x1b]0;title\x07 \u202e" in to_markdown(build_matrix(evaluations(clean=(rude,))))
 
 
-# ----- JUnit and JSON ------------------------------------------------------------------------
-
-
-def test_junit_fails_for_survivors_false_alarms_and_differences(tmp_path: Path) -> None:
-    write_junit(everything(), tmp_path / "junit.xml")
-    xml = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
-    failures = {
-        (suite.name, case.name): case.result[0].text
-        for suite in xml
-        for case in suite
-        if case.is_failure
-    }
-    assert failures == {
-        ("controls", "clean"): "gradcheck on small, uniform: noise",
-        ("controls", "variant"): "shape on small, weighted: shape on small",
-        ("breaks", "caught"): "- shape no longer catches it with train",
-        ("breaks", "lost"): "lost survives: no diagnostic catches it with any probe",
-        ("breaks", "unreached"): "unreached is never reached: no probe runs the patched code",
-        ("breaks", "gone"): "- is in the committed matrix, but has no page",
-    }
-    cases = {suite.name: [case.name for case in suite] for suite in xml}
-    assert cases["diagnostics"] == ["shape", "gradcheck", "torch"]
-    assert sorted(cases["breaks"]) == sorted(
-        ["caught", "alone", "lost", "same", "unreached", "elsewhere", "gone"]
-    )
-    assert (xml.tests, xml.failures, xml.skipped) == (15, 6, 0)
-
-
-def test_junit_skips_a_diagnostic_that_could_not_be_asked(tmp_path: Path) -> None:
-    write_junit(without_torch(), tmp_path / "junit.xml")
-    xml = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
-    assert [case.name for suite in xml for case in suite if case.is_skipped] == ["torch"]
-    assert xml.failures == 0
-
-
-def test_junit_survives_whatever_a_broken_engine_says(tmp_path: Path) -> None:
-    rude = FalseAlarm("clean", "shape", "small", None, "\x00 \x1b[31m ]]> <&\ud800")
-    write_junit(build_matrix(evaluations(clean=(rude,))), tmp_path / "junit.xml")
-    xml = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
-    (failure,) = [case.result[0] for suite in xml for case in suite if case.is_failure]
-    assert failure.text == "shape on small: \\x00 \\x1b[31m ]]> <&\\ud800"
-
-
-def test_junit_that_cannot_be_written_is_a_problem_with_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="cannot be written"):
-        write_junit(everything(), tmp_path / "missing" / "junit.xml")
+# ----- JSON ----------------------------------------------------------------------------------
 
 
 def test_the_json_has_the_keys_of_schema_1() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.patch import Patched, apply_patch, parse_patch
+from harness.patch import Patched, apply_patch, combine, parse_patch
 
 PatchFile = Callable[..., str]
 
@@ -16,7 +16,7 @@ def patched() -> Callable[..., Patched]:
     """Apply the text of a diff block to one file; every site must undo exactly."""
 
     def apply(hunks: str, source: str, sites: int | None = None) -> Patched:
-        patch = parse_patch(hunks, path="page.md", line=1, sites=sites)
+        patch = combine([parse_patch(hunks, path="page.md", line=1)], sites)
         result = apply_patch(patch, {"ops.py": source})
         data, original = result.sources["ops.py"].encode(), source.encode()
         for site in reversed(result.sites):

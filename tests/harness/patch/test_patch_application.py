@@ -37,7 +37,7 @@ SKIP = "-unbroadcast($g, $s)\n+$g\n"
 
 
 def apply(text: str, sources: dict[str, str] | None = None, sites: int | None = None) -> Patched:
-    patch = parse_patch(text, path="page.md", line=7, sites=sites)
+    patch = combine([parse_patch(text, path="page.md", line=7)], sites)
     return apply_patch(patch, sources or ENGINE)
 
 

@@ -133,13 +133,12 @@ def test_strings_and_comments_have_no_metavariables() -> None:
 
 def test_one_block_holds_several_hunks_and_remembers_their_lines() -> None:
     text = "@@ f @@\n-a\n+b\n\n@@\n-c()\n@@ g|h.* @@\n x()\n+y()\n"
-    patch = parse_patch(text, path="page.md", line=10, sites=3)
+    patch = parse_patch(text, path="page.md", line=10)
     assert [(hunk.line, hunk.scope.text) for hunk in patch.hunks] == [
         (10, "f"),
         (14, ""),
         (16, "g|h.*"),
     ]
-    assert patch.sites == 3
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_the_options_of_pytest_in_the_guide_exist() -> None:
 
 
 def test_the_options_of_the_command_in_the_guide_exist() -> None:
-    text = harness("grade", "--help").stdout
+    text = "".join(harness(name, "--help").stdout for name in ("grade", "cohort", "merge"))
     named = set(re.findall(r"--(?!breaks)[a-z][\w-]+", DOCUMENT.partition("## Grading suites")[2]))
     assert named
     assert {option for option in named if option not in text} == set()

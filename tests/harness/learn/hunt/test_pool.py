@@ -1,9 +1,8 @@
-"""The pool: only bugs that the committed matrix proves can be found, and the cheapest clues."""
+"""The pool: only bugs that the committed matrix proves can be found, and the par."""
 
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,6 @@ from harness.learn.hunt.pool import (
     Pool,
     Suspect,
     all_suspects,
-    cheapest,
     clues_for,
     pool_of,
     solvable,
@@ -25,12 +23,10 @@ from harness.learn.hunt.pool import (
 from harness.pages.catalogue import BUNDLED
 from tests.harness.bundled import CATALOGUE
 
-EVERY_KIND = [(level, logs) for level in (1, 2, 3) for logs in (False, True)]
-
 
 @cache
-def pool(level: int, *, logs: bool) -> Pool:
-    return pool_of(CATALOGUE, level, logs=logs)
+def pool(level: int) -> Pool:
+    return pool_of(CATALOGUE, level)
 
 
 @cache
@@ -46,15 +42,14 @@ def verdicts(page: str, clue: Clue) -> list[bool]:
     return [clue.probe in committed()[page].get(name, []) for name in names]
 
 
-@pytest.mark.parametrize(("level", "logs"), EVERY_KIND)
-def test_a_sequence_of_clues_tells_the_family_of_each_bug_of_a_pool(level: int, logs: bool) -> None:
-    level_pool = pool(level, logs=logs)
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_the_clues_of_the_par_tell_the_family_of_each_bug_of_a_pool(level: int) -> None:
+    level_pool = pool(level)
     assert len({suspect.family for suspect in level_pool.suspects}) >= 3
     libraries = {item.name for item in DIAGNOSTICS if item.library}
     for suspect in level_pool.suspects:
-        sequence = level_pool.cheapest(suspect)
+        sequence = level_pool.par(suspect)
         assert not {clue.kind for clue in sequence} & libraries
-        assert all(clue.kind == LOG for clue in sequence) or not logs
         alike = [
             other
             for other in level_pool.suspects
@@ -64,12 +59,9 @@ def test_a_sequence_of_clues_tells_the_family_of_each_bug_of_a_pool(level: int, 
         assert {other.family for other in alike} == {suspect.family}, suspect.id
 
 
-@pytest.mark.parametrize(
-    ("level", "logs"),
-    [EVERY_KIND[0], *(pytest.param(*kind, marks=pytest.mark.slow) for kind in EVERY_KIND[1:])],
-)
-def test_only_bugs_that_cannot_be_told_are_left_out(level: int, logs: bool) -> None:
-    level_pool = pool(level, logs=logs)
+@pytest.mark.parametrize("level", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3))])
+def test_only_bugs_that_cannot_be_told_are_left_out(level: int) -> None:
+    level_pool = pool(level)
     clues = [clue for clue in level_pool.clues.values() if clue.shows]
     ids = {suspect.id for suspect in level_pool.suspects}
     every = [suspect for suspect in all_suspects(CATALOGUE) if suspect.level == level]
@@ -81,14 +73,14 @@ def test_only_bugs_that_cannot_be_told_are_left_out(level: int, logs: bool) -> N
 
 
 def test_the_same_seed_hides_the_same_bug() -> None:
-    one, again = pool(1, logs=False), pool_of(CATALOGUE, 1)
+    one, again = pool(1), pool_of(CATALOGUE, 1)
     assert again.digest == one.digest
-    firsts = [one.ranked(seed)[0].id for seed in range(40)]
-    assert firsts == [again.ranked(seed)[0].id for seed in range(40)]
+    firsts = [one.choose(seed).id for seed in range(40)]
+    assert firsts == [again.choose(seed).id for seed in range(40)]
     assert len(set(firsts)) > 15
     fewer = Pool(one.suspects[1:], one.clues)
     assert fewer.digest != one.digest
-    others = [fewer.ranked(seed)[0].id for seed in range(40)]
+    others = [fewer.choose(seed).id for seed in range(40)]
     changed = [k for k in range(40) if others[k] != firsts[k]]
     assert all(firsts[k] == one.suspects[0].id for k in changed)
 
@@ -102,8 +94,6 @@ def test_a_clue_costs_what_its_diagnostic_says_for_every_loss() -> None:
     assert "log:add-new-axis" not in clues
     assert "grads:adam" not in clues
     assert "gradcheck:adam" not in clues
-    logs = clues_for(CATALOGUE.shared_probes, logs=True)
-    assert logs == {name: clue for name, clue in clues.items() if clue.kind == "log"} != {}
 
 
 # ----- Small pools -----
@@ -127,17 +117,21 @@ def test_bugs_that_look_like_another_family_or_like_none_are_left_out() -> None:
     assert solvable([c, twin], clues) == []  # one family: there is nothing to find
 
 
-def test_a_bug_that_looks_like_another_family_has_no_cheapest_clues() -> None:
-    a, b = suspect("f", "x"), suspect("g", "x")
-    with pytest.raises(ValueError, match="looks the same"):
-        cheapest(a, [a, b], [clue("x", 1), clue("y", 1)])
-
-
-def test_what_rules_out_most_per_pass_need_not_be_among_the_cheapest() -> None:
+def test_the_par_takes_what_rules_out_most_per_pass() -> None:
     bug = suspect("f", "")
     rivals = [suspect("g", seen) for seen in ("ac", "acz", "bc", "bz")]  # a, b, c rule out 2, 2, 3
-    best = cheapest(bug, [bug, *rivals], [clue("a", 4), clue("b", 4), clue("c", 5)])
-    assert {each.probe for each in best} == {"a", "b"}
+    by_cost = {"c": 5, "a": 4, "b": 4}  # `a` and `b` together would be cheaper than `c` and `b`
+    assert par(bug, rivals, by_cost) == ["c", "b"]
+    assert par(bug, rivals, {**by_cost, "c": 7}) == ["a", "b"]
+    assert par(bug, rivals, {"z": 0.1, **by_cost}) == ["z", "c"]
+    alike = suspect("f", "c")  # of the same family: it need not be ruled out
+    assert par(bug, [alike, suspect("g", "a")], by_cost) == ["a"]
+
+
+def par(bug: Suspect, rivals: Sequence[Suspect], costs: Mapping[str, float]) -> list[str]:
+    """The probes of the par, with a clue for each cost."""
+    clues = {name: clue(name, cost) for name, cost in costs.items()}
+    return [item.probe for item in Pool((bug, *rivals), clues).par(bug)]
 
 
 probes = st.sets(st.sampled_from("abcde"))
@@ -145,20 +139,13 @@ suspects = st.lists(st.tuples(st.sampled_from("fgh"), probes), min_size=1, max_s
 
 
 @given(suspects, st.lists(st.integers(1, 9), min_size=5, max_size=5))
-def test_no_cheaper_clues_suffice(drawn: Sequence[tuple[str, set[str]]], costs: list[int]) -> None:
+def test_the_par_tells_the_family(drawn: Sequence[tuple[str, set[str]]], costs: list[int]) -> None:
     clues = [clue(probe, cost) for probe, cost in zip("abcde", costs, strict=True)]
     small = solvable([suspect(*item) for item in drawn], clues)
     for item in small:
-        best = cheapest(item, small, clues)
-        total = sum(each.passes for each in best)
-        enough = [
-            sum(each.passes for each in chosen)
-            for count in range(6)
-            for chosen in combinations(clues, count)
-            if tells(chosen, item, small)
-        ]
-        assert tells(best, item, small)
-        assert total == min(enough)
+        chosen = Pool(tuple(small), {item.name: item for item in clues}).par(item)
+        assert tells(chosen, item, small)
+        assert len(set(chosen)) == len(chosen)
 
 
 def tells(clues: Sequence[Clue], item: Suspect, small: Sequence[Suspect]) -> bool:
