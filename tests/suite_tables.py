@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.core.writing import write_file
 from harness.pages.catalogue import open_catalogue
 from harness.report.documents import markdown_table, with_text
 from tests.suites import ROOT, SUITES, Suite
@@ -87,10 +88,10 @@ def main() -> None:
         columns[suite] = column(results_of(suite))
         print(suite.name, columns[suite]["score"], file=sys.stderr)
     page = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(with_text(page, suites_table(columns), START), encoding="utf-8")
+    write_file(DOCUMENT, with_text(page, suites_table(columns), START))
     page = COURSE.read_text(encoding="utf-8")
     table = units_table(results_of(OWN_TESTS))
-    COURSE.write_text(with_text(page, table, START), encoding="utf-8")
+    write_file(COURSE, with_text(page, table, START))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from harness.core.writing import write_file
 from tests.harness.cli.terminal import ENTER, Dialogue, dialogue
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "track.md"
@@ -86,7 +87,7 @@ def main() -> None:
     """Write the document."""
     with tempfile.TemporaryDirectory() as folder:
         parts = [INTRODUCTION, *_sessions(Path(folder))]
-    DOCUMENT.write_text("\n".join(parts), encoding="utf-8")
+    write_file(DOCUMENT, "\n".join(parts))
     print(DOCUMENT)
 
 

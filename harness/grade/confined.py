@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 import msgspec
 import pytest
-from _pytest.config import _prepareconfig
+from _pytest.config import ConftestImportFailure, _prepareconfig
 
 from harness.answer_key.visits import visits
 from harness.engines.engine import Dialect
@@ -155,7 +155,8 @@ class _Suite:
 
 
 def _collect(task: Task, order: Collect) -> tuple[_Suite, Collected]:
-    suite, problems = _Suite(task, order), _CollectionProblems()
+    suite = _Suite(task, order)
+    problems = _CollectionProblems(suite.root)
     suite.write_files()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     others = [entry for entry in sys.path if entry not in ("", *order.hidden)]
@@ -249,17 +250,19 @@ class _Engine:
 class _CollectionProblems:
     """Notes the first problem of a collection."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
+        self.root = root
         self.first: Collected | None = None
 
     def pytest_exception_interact(self, node: pytest.Collector, call: Any) -> None:
         """Note a file that cannot be imported."""
-        error = call.excinfo.value
-        self.note(error.__cause__ or error, node.nodeid)
+        self.note(call.excinfo.value, node.nodeid)
 
     def note(self, error: BaseException, where: str = "") -> None:
         """Note an exception, unless there was one before."""
-        raised = describe(error)
+        if isinstance(error, ConftestImportFailure):
+            where = os.path.relpath(error.path, self.root)
+        raised = describe(error.__cause__ or error)
         text = f"{where} cannot be imported: {raised.text}".lstrip()
         self.first = self.first or Collected([], text, "raised", where, raised)
 

@@ -64,8 +64,11 @@ class Outcomes:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         """Run setup, test and teardown, and note whether one of them fails."""
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
-        if any(report.failed for report in reports):
+        failed = [report for report in reports if report.failed]
+        if failed:
             self.result = "failed"
+            if not self.raised.type:  # it passes, although its mark says that it must fail
+                self.raised = Raised(f"Failed: {failed[0].longrepr}"[:LONGEST_MESSAGE], "Failed")
         elif self.result != "failed" and any(
             report.when == "call" and report.passed and not hasattr(report, "wasxfail")
             for report in reports

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from harness.core.writing import write_file
 from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import Probe
 from tests.adequacy.cases import all_cases
@@ -46,7 +47,7 @@ def main() -> int:
     if options.update:
         before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(START)
         text = before + START + table(results) + END + rest.partition(END)[2]
-        DOCUMENT.write_text(text, encoding="utf-8")
+        write_file(DOCUMENT, text)
     if options.check and (wrong := differences(results)):
         print("docs/adequacy.md has another row for", ", ".join(wrong))
         return 1

@@ -15,6 +15,7 @@ from io import StringIO
 from pathlib import Path
 
 from harness.core.report import Report
+from harness.core.writing import write_file
 from harness.doctor.diagnosis import Diagnosis, diagnose
 from harness.experiment.baseline import Baseline
 from harness.experiment.comparison import breaks_for, compare_pages
@@ -136,10 +137,10 @@ def main(engines: Iterable[Listed]) -> None:
     for listed in engines:
         bench = Baseline(open_cache(), diagnostics=())  # neither the doctor nor outcomes need any
         text = examine(listed, catalogue, bench)
-        (DOCS / "engines" / f"{listed.module}.txt").write_text(text, encoding="utf-8")
+        write_file(DOCS / "engines" / f"{listed.module}.txt", text)
         tried[listed] = try_breaks(listed, catalogue, bench)
         print(listed.title, file=sys.stderr)
-    (DOCS / "engines.md").write_text(write_table(tried), encoding="utf-8")
+    write_file(DOCS / "engines.md", write_table(tried))
 
 
 if __name__ == "__main__":

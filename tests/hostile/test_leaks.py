@@ -59,6 +59,7 @@ REFUSED = {
         "class TestA(unittest.TestCase):\n    def test_a(self):\n"
         "        with self.subTest(SECRET, **{SECRET: 1}):\n            self.fail(SECRET)\n"
     ),
+    "strict xfail": "@pytest.mark.xfail(reason=SECRET, strict=True)\ndef test_a():\n    pass\n",
     "fixture": "def test_a(request):\n    request.getfixturevalue(SECRET)\n",
     "setup": "@pytest.fixture\ndef a():\n    raise KeyError(SECRET)\n\ndef test_a(a):\n    pass\n",
     "parameter": (

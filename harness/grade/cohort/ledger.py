@@ -19,6 +19,7 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import message
+from harness.core.writing import PRIVATE
 from harness.grade.suite import SuiteReport
 
 PATIENCE = 5.0
@@ -103,7 +104,7 @@ class Ledger:
             # file, since closing any descriptor of a file gives up its locks.
             self._lock = os.open(f"{file}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._results = os.open(file, flags, 0o666)
+            self._results = os.open(file, flags, PRIVATE)
             self._acquire()
             self._end_cut_line()
         except OSError as error:

@@ -1,6 +1,7 @@
 """Files that a user asks for."""
 
 import os
+import re
 import resource
 import stat
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import harness as package
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.writing import PRIVATE, write_file, write_new
 from tests.harness.command import harness
@@ -149,3 +151,33 @@ def test_a_page_survives_a_full_disk(tmp_path: Path) -> None:
     assert result.returncode == 3
     assert f"{page} cannot be written" in result.stderr
     assert page.read_text() == text
+
+
+OTHER_WRITERS = {
+    "core/writing.py": "this is the function",
+    "grade/files.py": "a child's scratch folder",
+    "learn/scratch_copy.py": "a new folder, which is renamed when it is complete",
+    "plugin/reloading.py": "a temporary folder",
+    "plugin/sharing.py": "a temporary folder",
+    "sandbox/namespaces.py": "settings of the kernel",
+    "grade/running.py": "the null device",
+    "sandbox/child.py": "a descriptor that is open",
+}
+MAKERS = "suite_tables.py", "adequacy/__main__.py", "engines/documents.py", "track_transcript.py"
+"""What makes documents beside `python -m harness.report.documents`."""
+WRITING = re.compile(r"\.write_(text|bytes)\(|open\((\S+, )?[\"'][wax]b?\+?[\"']|json\.dump\(")
+
+
+def test_whatever_is_written_for_a_user_is_replaced_as_a_whole() -> None:
+    """Files of the harness, and documents that `python -m tests...` makes."""
+    folder = Path(package.__file__).parent
+    texts = {
+        path.relative_to(folder).as_posix(): path.read_text("utf-8")
+        for path in folder.rglob("*.py")
+    }
+    assert {name for name, text in texts.items() if WRITING.search(text)} == set(OTHER_WRITERS)
+    tests = Path(__file__).parents[2]
+    for name in MAKERS:
+        text = (tests / name).read_text("utf-8")
+        assert "write_file(" in text, name
+        assert not re.search(r"\b(DOCUMENT|COURSE|DOCS\b.*)\.write_(text|bytes)\(", text), name

@@ -266,3 +266,18 @@ def test_the_number_of_files_and_folders_is_limited(tmp_path: Path) -> None:
     (tmp_path / "one_more.py").touch()
     with pytest.raises(NotGradable, match="more than 1000 files and folders"):
         read_submission(tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["", "t/"])
+def test_a_conftest_that_cannot_be_imported_is_named(folder: str, tmp_path: Path) -> None:
+    files = {f"{folder}conftest.py": "import absent\n", "t/test_a.py": "def test_a():\n    pass\n"}
+    report = grade_suite(write(tmp_path / "submitted", files), plan())
+    why = "cannot be imported: ModuleNotFoundError: No module named 'absent'"
+    assert report.reason == report.stated == f"{folder}conftest.py {why}"
+
+
+def test_a_test_that_passes_against_its_mark_has_a_reason(tmp_path: Path) -> None:
+    text = "import pytest\n\n@pytest.mark.xfail(strict=True)\ndef test_a():\n    pass\n"
+    report = grade_suite(write(tmp_path / "submitted", {"test_a.py": text}), plan())
+    fails = "test_a.py::test_a fails on the correct engine: Failed"
+    assert (report.reason, report.stated) == (f"{fails}: [XPASS(strict)] ", fails)
