@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.run import Origin
+from harness.core.vocabulary import Phase
 from harness.engines import SETTINGS
 from harness.engines.aliases import adds_in_place, likely_names, spellings
 from harness.engines.engine import Dialect, Engine
@@ -145,10 +146,10 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     attempts = "".join(f"\n    {attempt}" for attempt in last.attempts[:6])
     attempts = f"\n  tried:{attempts}" if attempts else ""
     remedies = {
-        "the import": _import_remedy(target, failure.type, failure.message),
-        "the class": f'name the tensor class: `target = "{_place(target)}:Tensor"`, '
+        Phase.IMPORT: _import_remedy(target, failure.type, failure.message),
+        Phase.CLASS: f'name the tensor class: `target = "{_place(target)}:Tensor"`, '
         f"or one of the functions {', '.join(FUNCTIONAL)}",
-        "the tensors": _expressions_remedy(last),
+        Phase.TENSORS: _expressions_remedy(last),
     }
     raiser = failure.origin.raiser if failure.origin else "engine"
     ours = raiser in ("adapter", "probe") and failure.type != "SurveyFailed"

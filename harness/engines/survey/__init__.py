@@ -11,23 +11,15 @@ itself.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from harness.core.run import Failure, Name
+from harness.core.vocabulary import Phase
 from harness.engines.engine import Dialect
 from harness.sandbox.limits import Limits
 
-Step = Literal["the import", "the class", "the tensors", "the accumulation", "the un-broadcasting"]
-
-STEPS: tuple[Step, ...] = (
-    "the import",
-    "the class",
-    "the tensors",
-    "the accumulation",
-    "the un-broadcasting",
-)
+STEPS = (*(Phase.IMPORT, Phase.CLASS, Phase.TENSORS, Phase.ACCUMULATION, Phase.UNBROADCASTING),)
+"""The steps of a survey, in order."""
 
 
 ATTEMPT_MARKER = "harness tries:"
@@ -72,7 +64,7 @@ class Reducer(msgspec.Struct, frozen=True):
 class SurveyStep(msgspec.Struct, frozen=True):
     """The result of one step; a `failure` ends the survey."""
 
-    step: Step
+    step: Phase
     dialect: Dialect
     name: Name | None = None
     failure: Failure | None = None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness.core.run import Failure, Run, pack
+from harness.core.vocabulary import Phase
 from harness.doctor.defects import Defect, find_defects
 from harness.doctor.matching import BreakMatcher, Observed, same_result
 from harness.doctor.roots import Root
@@ -127,12 +128,10 @@ def test_a_gradient_that_never_arrived_may_be_a_buffer_of_zeros() -> None:
 
 
 def test_failures_are_the_same_in_one_phase_and_of_one_type() -> None:
-    failure = Failure("the backward pass", "ValueError", "shapes")
-    assert same_result(
-        run(None, failure), run(None, Failure(*("the backward pass",), "ValueError", "x"))
-    )
+    failure = Failure(Phase.BACKWARD, "ValueError", "shapes")
+    assert same_result(run(None, failure), run(None, Failure(Phase.BACKWARD, "ValueError", "x")))
     assert not same_result(run(None, failure), run(None))
-    assert not same_result(run(None, failure), run(None, Failure("the output", "ValueError", "")))
+    assert not same_result(run(None, failure), run(None, Failure(Phase.FORWARD, "ValueError", "")))
 
 
 SUBS = ("sub", "sub-broadcast")

@@ -9,6 +9,7 @@ import pytest
 import harness.experiment.exploration
 from harness.core.errors import EnvironmentProblem
 from harness.core.run import Failure, Origin
+from harness.core.vocabulary import Phase
 from harness.engines.engine import Dialect
 from harness.engines.survey import Survey, SurveyStep
 from harness.experiment.exploration import Exploration, explore
@@ -410,9 +411,9 @@ def test_a_name_that_numpy_lost_is_the_cause_that_is_named(tmp_path: Path, case:
 def test_a_failure_of_the_survey_itself_does_not_ask_to_fix_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = SurveyStep("the accumulation", Dialect("engine"), "Tensor")
+    step = SurveyStep(Phase.ACCUMULATION, Dialect("engine"), "Tensor")
     for raiser, remedy in (("adapter", "a limitation of breaklab"), ("engine", "fix the engine")):
-        failure = Failure("the accumulation", "TypeError", "no", origin=Origin(raiser))
+        failure = Failure(Phase.ACCUMULATION, "TypeError", "no", origin=Origin(raiser))
         steps = [msgspec.structs.replace(step, failure=failure)]
         monkeypatch.setattr(harness.experiment.exploration, "run_survey", lambda _, s=steps: s)
         with pytest.raises(EnvironmentProblem) as raised:
