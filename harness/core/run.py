@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.message import Message, message, verbatim
-from harness.core.vocabulary import Loss, Phase, shortened, visible
+from harness.core.vocabulary import Lack, Loss, Phase, shortened, visible
 
 NumericArray = NDArray[Any]
 
@@ -115,8 +115,10 @@ class Origin(msgspec.Struct, frozen=True):
     `assert`, its condition."""
     in_backward: bool = False
     """Whether the engine's backward pass was running."""
+    lack: Lack | None = None
+    """What is missing, if that is the cause."""
     missing: str = ""
-    """The name that NumPy does not have, if that is the cause: `numpy.float`."""
+    """Its name, if it has one: `numpy.float`, `cumsum`."""
 
     def __post_init__(self) -> None:
         """Make the texts safe to show, whatever process they came from."""

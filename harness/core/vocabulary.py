@@ -60,6 +60,17 @@ class Phase(StrEnum):
     UNBROADCASTING = "unbroadcasting"
 
 
+class Lack(StrEnum):
+    """What is missing, if an engine cannot run."""
+
+    NUMPY_NAME = "numpy-name"
+    """A name that NumPy does not have, or no longer has."""
+    OPERATION = "operation"
+    """An operation that the engine does not have."""
+    LIBRARY_FEATURE = "library-feature"
+    """A feature that every library defines in its own way, such as layers or a tape."""
+
+
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 """Most insidious first: a break's headline is the first of these among its runs."""
 

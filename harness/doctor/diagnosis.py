@@ -17,7 +17,7 @@ from harness.core.report import SiteReport
 from harness.doctor.defects import Defect, find_defects
 from harness.engines.survey import Reducer
 from harness.experiment.baseline import Baseline
-from harness.experiment.conformance import REFUSAL, Fit, fit
+from harness.experiment.conformance import Fit, fit
 from harness.experiment.context import Context, OpenContext
 from harness.experiment.exploration import Exploration, explore
 from harness.experiment.lab import misplacement
@@ -273,7 +273,7 @@ def _unbroadcasting(
         yield "it un-broadcasts inside its ops, not in a separate function"
     elif stretched and stretched.verdict == "bug":
         yield f"it does not un-broadcast: {stretched.reason}"
-    elif stretched and stretched.reason.template == REFUSAL:
+    elif stretched and stretched.kind == "refusal":
         yield f"it does not broadcast: {stretched.reason}"
     else:
         yield "none was found"

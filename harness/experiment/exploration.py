@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.run import Origin
-from harness.core.vocabulary import Phase
+from harness.core.vocabulary import Lack, Phase
 from harness.engines import SETTINGS
 from harness.engines.aliases import adds_in_place, likely_names, spellings
 from harness.engines.engine import Dialect, Engine
@@ -140,7 +140,7 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     last = steps[-1]
     failure = last.failure
     assert failure is not None
-    if failure.origin and failure.origin.missing:
+    if failure.origin and failure.origin.lack is Lack.NUMPY_NAME:
         return _missing_name_problem(target, failure.origin)
     reason = failure.message if failure.type == "SurveyFailed" else str(failure)
     attempts = "".join(f"\n    {attempt}" for attempt in last.attempts[:6])

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.vocabulary import shortened, some
+from harness.core.vocabulary import Lack, shortened, some
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import UNJUDGED, Application, Diagnosis
-from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
 from harness.experiment.conformance import Fit
 from harness.patch import ABSENT
 from harness.report.doctor_summary import heading_of, show_summary, witness_of
 from harness.report.terminal import Screen, counted, places
-
-_LACKING = re.compile(r"the engine has no `(\w+)`")
 
 LONGEST = 140
 """The length at which a reason is cut, in characters."""
@@ -94,22 +90,22 @@ def _show_probes(console: Screen, fits: list[Fit]) -> None:
     )
     if all(item.verdict in ("lacks", "unjudged", "differs") for item in fits):
         _say(console, Text("Nothing was judged.", "bold red"))
-    lacking = [(str(item.reason), item.probe) for item in fits if item.verdict == "lacks"]
-    others = [pair for pair in lacking if not pair[0].startswith(LIBRARY_SPECIFIC)]
-    if own := len(lacking) - len(others):
+    lacking = [item for item in fits if item.verdict == "lacks"]
+    if own := sum(item.lack is Lack.LIBRARY_FEATURE for item in lacking):
         _say(console, f"{own} need layers, optimizers, data or a tape, which it does not have.")
-    counts: dict[str, int] = {}
-    for reason, _ in others:
-        if match := _LACKING.match(reason):
-            counts[match[1]] = counts.get(match[1], 0) + 1
-    if counts:
-        _say(console, f"{sum(counts.values())} need operations that it lacks: {_listed(counts)}.")
-    others = [pair for pair in others if not _LACKING.match(pair[0])]
-    _show_reasons(console, "These need something else that it lacks:", others)
-    unjudged = [(str(item.reason), item.probe) for item in fits if item.verdict == "unjudged"]
-    _show_reasons(console, "breaklab cannot judge these:", unjudged)
-    differing = [(str(item.reason), item.probe) for item in fits if item.verdict == "differs"]
-    _show_reasons(console, "These define or round something differently:", differing)
+    if operations := [item.missing for item in lacking if item.lack is Lack.OPERATION]:
+        listed = _listed(set(operations))
+        _say(console, f"{len(operations)} need operations that it lacks: {listed}.")
+    others = [item for item in lacking if item.lack in (None, Lack.NUMPY_NAME)]
+    unjudged, differing = (
+        [item for item in fits if item.verdict == verdict] for verdict in ("unjudged", "differs")
+    )
+    for title, items in (
+        ("These need something else that it lacks:", others),
+        ("breaklab cannot judge these:", unjudged),
+        ("These define or round something differently:", differing),
+    ):
+        _show_reasons(console, title, [(str(item.reason), item.probe) for item in items])
     console.print()
 
 
