@@ -7,6 +7,7 @@ process, or from applying a page's patch to its source.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from enum import StrEnum
 
 import msgspec
 import numpy as np
@@ -28,6 +29,20 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 
 
+class Applicability(StrEnum):
+    """Whether a break can be used on an engine, and if not, why."""
+
+    USABLE = "usable"
+    UNTRIED = "untried"
+    """None of its probes can run on the engine, so its sites were not searched for."""
+    UNJUDGED = "unjudged"
+    """It has a site, but no probe that can judge it."""
+    ABSENT = "absent"
+    """The engine does not have the code that it changes."""
+    DIFFERENT = "different"
+    """The engine writes that code differently."""
+
+
 class Application(msgspec.Struct, frozen=True):
     """Whether and where a break applies to this engine."""
 
@@ -38,6 +53,7 @@ class Application(msgspec.Struct, frozen=True):
     """The page's probes that can judge it."""
     reason: str = ""
     """Why it cannot be used."""
+    kind: Applicability = Applicability.USABLE
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -68,7 +84,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     @property
     def usable(self) -> list[Application]:
         """The breaks that can be tried: they have a site, and probes that can judge them."""
-        return [item for item in self.breaks if item.sites and item.probes]
+        return [item for item in self.breaks if item.kind is Applicability.USABLE]
 
     @property
     def is_sound(self) -> bool:
@@ -281,9 +297,6 @@ def _unbroadcasting(
 
 # ----- Breaks -----
 
-UNJUDGED = "none of its probes can run on the engine"
-"""The reason why a break is not even tried."""
-
 
 def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Application]:
     pages, _ = context.catalogue.pages
@@ -292,20 +305,25 @@ def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Applicatio
             continue
         try:
             if not page.probes and not _split(page, fits, context)[0]:
-                yield Application(page.id, [], [], UNJUDGED)  # finding its sites would take time
+                # Finding its sites would take time.
+                reason = "none of its probes can run on the engine"
+                yield Application(page.id, [], [], reason, Applicability.UNTRIED)
                 continue
             experiment = prepare(page, context.catalogue, context.engine)
         except DoesNotApply as error:
-            yield Application(page.id, [], [], error.reason)
+            kind = Applicability.ABSENT if error.absent else Applicability.DIFFERENT
+            yield Application(page.id, [], [], error.reason, kind)
             continue
         except BreaklabError as error:  # for example, if the patched source is not valid Python
-            yield Application(page.id, [], [], error.problem.splitlines()[0])
+            problem = error.problem.splitlines()[0]
+            yield Application(page.id, [], [], problem, Applicability.DIFFERENT)
             continue
         fitting, lacking = _split(page, fits, context)
         reason = "" if fitting else f"no probe of the page can run on it: {lacking}"
         if misplaced := fitting and misplacement(experiment, context.baseline):
             fitting, reason = [], str(misplaced)
-        yield Application(page.id, experiment.sites, fitting, reason)
+        kind = Applicability.USABLE if fitting else Applicability.UNJUDGED
+        yield Application(page.id, experiment.sites, fitting, reason, kind)
 
 
 def _split(page: Page, fits: dict[str, Fit], context: Context) -> tuple[list[str], str]:

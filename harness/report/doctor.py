@@ -10,9 +10,8 @@ from rich.text import Text
 
 from harness.core.vocabulary import Lack, shortened, some
 from harness.doctor.defects import Defect
-from harness.doctor.diagnosis import UNJUDGED, Application, Diagnosis
+from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.experiment.conformance import Fit
-from harness.patch import ABSENT
 from harness.report.doctor_summary import heading_of, show_summary, witness_of
 from harness.report.terminal import Screen, counted, places
 
@@ -134,27 +133,25 @@ def _show_defects(console: Screen, defects: list[Defect]) -> None:
 
 def _show_breaks(console: Screen, diagnosis: Diagnosis) -> None:
     breaks, usable = diagnosis.breaks, diagnosis.usable
-    unjudged = [item for item in breaks if item.sites and not item.probes]
-    untried = [item.break_ for item in breaks if item.reason == UNJUDGED]
-    without_site = [item for item in breaks if not item.sites and item.reason != UNJUDGED]
+    by_kind = {kind: [item for item in breaks if item.kind is kind] for kind in Applicability}
     console.print(Text("Breaks", "bold"))
     _say(console, f"{len(usable)} of {len(breaks)} can be used: harness break ID --engine ...")
     _show_table(
         console,
         [(i.break_, f"{_places(i)}; {counted(len(i.probes), 'probe')}") for i in usable],
     )
-    if unjudged:
+    if unjudged := by_kind[Applicability.UNJUDGED]:
         _say(console, f"{len(unjudged)} have a site, but no probe that can judge them:")
         rows = [(item.break_, f"{_places(item)}; {item.reason}") for item in unjudged]
         _show_table(console, rows)
-    if untried:
-        text = f"{len(untried)} have no probe that can run on it:"
-        _say(console, Text.assemble(text, (f" {', '.join(untried)}", "dim")))
-    missing = [item.break_ for item in without_site if ABSENT in item.reason]
-    if missing:
-        text = f"{len(missing)} change code that it does not have:"
-        _say(console, Text.assemble(text, (f" {', '.join(missing)}", "dim")))
-    different = [(i.reason, i.break_) for i in without_site if ABSENT not in i.reason]
+    for kind, title in (
+        (Applicability.UNTRIED, "have no probe that can run on it:"),
+        (Applicability.ABSENT, "change code that it does not have:"),
+    ):
+        if names := [item.break_ for item in by_kind[kind]]:
+            text = f"{len(names)} {title}"
+            _say(console, Text.assemble(text, (f" {', '.join(names)}", "dim")))
+    different = [(item.reason, item.break_) for item in by_kind[Applicability.DIFFERENT]]
     title = f"{len(different)} change code that it writes differently:"
     _show_reasons(console, title, different)
     console.print()

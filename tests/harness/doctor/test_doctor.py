@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from harness.doctor.diagnosis import UNJUDGED, Diagnosis, diagnose, settings_of
+from harness.doctor.diagnosis import Applicability, Diagnosis, diagnose, settings_of
 from harness.experiment.baseline import Baseline
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import Catalogue
@@ -65,7 +65,7 @@ def test_every_break_is_tried_or_has_a_reason(closures: Diagnosis, catalogue: Ca
     assert {each.break_ for each in closures.breaks} == wanted
     for each in closures.breaks:
         assert bool(each.sites and each.probes) != bool(each.reason), each.break_
-    untried = {each.break_ for each in closures.breaks if each.reason == UNJUDGED}
+    untried = {each.break_ for each in closures.breaks if each.kind is Applicability.UNTRIED}
     assert "adam-betas-swapped" in untried
     assert not untried & {each.break_ for each in closures.usable}
 

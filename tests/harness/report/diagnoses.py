@@ -5,7 +5,7 @@ from typing import Any
 from harness.core.message import verbatim
 from harness.core.report import SiteReport
 from harness.doctor.defects import Alike, Defect
-from harness.doctor.diagnosis import Application, Diagnosis
+from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.experiment.conformance import Fit
 
 SITE = SiteReport("engine/tensor.py", 12, "Tensor.__mul__")
@@ -36,7 +36,10 @@ def diagnosis(*defects: Defect, verdict: Any = "fits", **fields: Any) -> Diagnos
         "reducers": [],
         "ops": {},
         "probes": [Fit("p", verdict), Fit("q", "lacks", verbatim("no such thing"))],
-        "breaks": [Application("mine", [SITE], ["p"]), Application("other", [], [], "absent")],
+        "breaks": [
+            Application("mine", [SITE], ["p"]),
+            Application("other", [], [], "absent", Applicability.ABSENT),
+        ],
         "settings": "[engine]\n",
         "defects": list(defects),
     }
