@@ -12,6 +12,7 @@ from harness.core.vocabulary import Lack, shortened, some
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.experiment.conformance import Fit
+from harness.report.doctor_facts import accumulation, storage, unbroadcasting
 from harness.report.doctor_summary import heading_of, show_summary, witness_of
 from harness.report.terminal import Screen, counted, places
 
@@ -38,9 +39,9 @@ def _show_everything(console: Screen, diagnosis: Diagnosis) -> None:
     console.print(Text("How breaklab calls it", "bold"))
     _show_table(console, diagnosis.interface.items())
     for title, lines in (
-        ("Storage", diagnosis.storage),
-        ("How gradients are accumulated", diagnosis.accumulation),
-        ("Un-broadcasting", diagnosis.unbroadcasting),
+        ("Storage", list(storage(diagnosis))),
+        ("How gradients are accumulated", list(accumulation(diagnosis))),
+        ("Un-broadcasting", list(unbroadcasting(diagnosis))),
     ):
         if lines:
             console.print(Text(title, "bold"))

@@ -22,7 +22,7 @@ from harness.engines.adapter.calling import attribute_of
 from harness.engines.engine import Dialect
 from harness.engines.loader import load
 from harness.engines.origin import origin_of
-from harness.engines.survey import STEPS, Survey, SurveyFailed, SurveyStep
+from harness.engines.survey import STEPS, ShapeChange, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.accumulation import accumulation_of
 from harness.engines.survey.attempts import Attempts
 from harness.engines.survey.forms import FUNCTIONAL, backward_methods, classes_of, number_classes
@@ -123,7 +123,7 @@ class _Explorer:
     def find_expressions(self) -> SurveyStep:
         """Find how to make a leaf, read it, run the backward pass and read the gradient."""
         self.name, self.dialect = self._search()
-        changes, dtype = self._apart(Phase.TENSORS, self._storage, tuple[str, str])
+        changes, dtype = self._apart(Phase.TENSORS, self._storage, tuple[list[ShapeChange], str])
         return SurveyStep(
             Phase.TENSORS, self.dialect, self.name, shape_changes=changes, dtype=dtype
         )
@@ -192,21 +192,21 @@ class _Explorer:
                 modules.append(name)
         return tuple(modules)
 
-    def _storage(self) -> tuple[str, str]:
+    def _storage(self) -> tuple[list[ShapeChange], str]:
         """Return how storing data changes its shape, and the dtype in which it is stored."""
         library = open_library(self.dialect, self.module)
-        changed = []
-        dtype = "float64"
-        for shape in ((), (3,), (2, 3)):
+        changed, dtype = [], "float64"
+        shapes: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3))
+        for shape in shapes:
             try:
                 stored = library.value(library.leaf(sample(shape)))
             except BaseException:
-                changed.append(f"{shape} is refused")
+                changed.append(ShapeChange(shape, None))
                 continue
             dtype = str(stored.dtype)
             if stored.shape != shape:
-                changed.append(f"{shape} is stored as {stored.shape}")
-        return "; ".join(changed), dtype
+                changed.append(ShapeChange(shape, stored.shape))
+        return changed, dtype
 
     # ----- Accumulation and un-broadcasting -----
 

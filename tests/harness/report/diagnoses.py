@@ -5,7 +5,14 @@ from typing import Any
 from harness.core.message import verbatim
 from harness.core.report import SiteReport
 from harness.doctor.defects import Alike, Defect
-from harness.doctor.diagnosis import Applicability, Application, Diagnosis
+from harness.doctor.diagnosis import (
+    Accumulation,
+    Applicability,
+    Application,
+    Diagnosis,
+    Storage,
+    Unbroadcasting,
+)
 from harness.experiment.conformance import Fit
 
 SITE = SiteReport("engine/tensor.py", 12, "Tensor.__mul__")
@@ -30,9 +37,9 @@ def diagnosis(*defects: Defect, verdict: Any = "fits", **fields: Any) -> Diagnos
         "files": 2,
         "kind": "arrays",
         "interface": {"leaf": "Tensor(data)", "data": "t.data", "grad": "t.grad", "backward": "b"},
-        "storage": ["float64 is stored as float32"],
-        "accumulation": ["every leaf starts with zeros", "a second pass adds to them", "so it is"],
-        "unbroadcasting": ["none was found"],
+        "storage": Storage(dtype="float32"),
+        "accumulation": Accumulation("zeros", "in place", shares_memory=True),
+        "unbroadcasting": Unbroadcasting("unknown"),
         "reducers": [],
         "ops": {},
         "probes": [Fit("p", verdict), Fit("q", "lacks", verbatim("no such thing"))],
