@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.message import Message, message, verbatim
+from harness.core.message import Kind, Message, message, verbatim
 from harness.core.vocabulary import Lack, Loss, Phase, shortened, visible
 
 NumericArray = NDArray[Any]
@@ -158,11 +158,11 @@ class Failure(msgspec.Struct, frozen=True):
         if not text and not line:
             return message("{error} in {phase}", error=error, phase=phase)
         if not text:
-            return message("{error} in {phase}, at `{line}`", error=error, phase=phase, line=line)
+            return message(Kind.FAILED_AT, error=error, phase=phase, line=line)
         if not line:
-            return message("{error} in {phase}: {text}", error=error, phase=phase, text=text)
+            return message(Kind.FAILED_SAYING, error=error, phase=phase, text=text)
         return message(
-            "{error} in {phase}, at `{line}`: {text}",
+            Kind.FAILED_AT_SAYING,
             error=error,
             phase=phase,
             line=line,
@@ -178,8 +178,8 @@ _PHASES = {
     Phase.IMPORT: message("the import"),
     Phase.PROBE: message("reading the probe"),
     Phase.LEAVES: message("the leaves"),
-    Phase.FORWARD: message("the forward pass"),
-    Phase.BACKWARD: message("the backward pass"),
+    Phase.FORWARD: message(Kind.FORWARD),
+    Phase.BACKWARD: message(Kind.BACKWARD),
     Phase.LAYER: message("making the layer"),
     Phase.TEST: message("the test"),
     Phase.RUN: message("the run"),
@@ -203,7 +203,7 @@ def name_of_phase(phase: Phase, step: int | None = None) -> Message:
 OUTPUT, COTANGENT = "<output>", "<cotangent>"
 """The arrays of a run that are not leaves; no leaf can have such a name."""
 
-_ARRAYS = {OUTPUT: message("the output"), COTANGENT: message("the cotangent")}
+_ARRAYS = {OUTPUT: message(Kind.OUTPUT), COTANGENT: message("the cotangent")}
 
 
 def own_name(name: str) -> Message:

@@ -15,9 +15,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from harness.answer_key.outcome import MEASUREMENTS, OUTPUT, judge
+from harness.answer_key.outcome import MEASUREMENTS, judge
 from harness.core.errors import InternalError
-from harness.core.message import EMPTY, Message, message, verbatim
+from harness.core.message import EMPTY, Kind, Message, message, verbatim
 from harness.core.run import LIMITS, Array, Failure, Origin, Run, pack
 from harness.core.vocabulary import Lack, Loss
 from harness.engines.adapter.unsupported import library_specific
@@ -186,7 +186,8 @@ def _fit(probe: Probe, run: Run, keys: Mapping[Loss | None, Run], loss: Loss | N
             "{difference}: an epsilon, or a different precision", difference=judged.evidence
         )
         return Fit(run.probe, "differs", slight)
-    is_forward = judged.first_divergence == OUTPUT or (
+    first = judged.first_divergence
+    is_forward = (first is not None and first.kind is Kind.OUTPUT) or (
         judged.kind == "shape" and judged.entry == "loss"
     )
     if is_forward or judged.kind == "dtype":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from harness.core.errors import UsageError
-from harness.core.message import EMPTY, Message
+from harness.core.message import EMPTY, Kind, Message
 from harness.core.rounding import agree
 from harness.core.run import CREATED, Array, Run
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
@@ -169,7 +169,7 @@ def alarms_in(evidence: Evidence) -> frozenset[Pair]:
 
 def _alarms_in_log(evidence: Evidence) -> Iterable[str]:
     """Yield the diagnostics that raise an alarm on a log, or on its difference from the correct."""
-    if evidence.failure != EMPTY:
+    if evidence.failure.kind is not Kind.NOTHING:
         yield "crash"
         return
     if any(curve.differs_from is not None for curve in evidence.curves):
@@ -268,7 +268,7 @@ def _gradients(clue: Clue, clean: Run, broken: Run) -> Evidence:
     return Evidence(
         clue.name,
         clue.passes,
-        gradients=[] if failure != EMPTY else gradients,
+        gradients=gradients if failure.kind is Kind.NOTHING else [],
         loss=clean.loss,
         failure=failure,
     )

@@ -15,7 +15,7 @@ from harness.cli.app import open_app
 from harness.cli.help import commands_in, paragraphs, parameters_of, usage_words
 from harness.cli.questions import CHOICES, read_prediction
 from harness.core.errors import PageError, UsageError
-from harness.core.message import message, verbatim
+from harness.core.message import Kind, message, verbatim
 from harness.core.run import Failure
 from harness.core.vocabulary import Loss, Outcome, PageKind, Phase, Stage
 from harness.diagnostics import DIAGNOSTICS
@@ -143,6 +143,14 @@ def templates_of_renderers() -> set[str]:
 
 def test_every_message_is_made_from_a_literal_template() -> None:
     assert [place for place, template in templates_of_messages() if not template] == []
+
+
+def test_a_template_that_has_a_kind_is_written_once() -> None:
+    nodes = [n for file in ROOT.rglob("*.py") for n in ast.walk(ast.parse(file.read_text("utf-8")))]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
+    named = [call.args[0] for call in calls if getattr(call.func, "id", "") == "message"]
+    literals = {first.value for first in named if isinstance(first, ast.Constant)}
+    assert [kind for kind in Kind if kind.value in literals] == []
 
 
 def test_no_error_is_put_together_from_strings() -> None:
