@@ -147,9 +147,11 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     attempts = f"\n  tried:{attempts}" if attempts else ""
     remedies = {
         Phase.IMPORT: _import_remedy(target, failure.type, failure.message),
-        Phase.CLASS: f'name the tensor class: `target = "{_place(target)}:Tensor"`, '
-        f"or one of the functions {', '.join(FUNCTIONAL)}",
-        Phase.TENSORS: _expressions_remedy(last),
+        Phase.CLASS: _setting(
+            f'name the tensor class: `target = "{_place(target)}:Tensor"`, '
+            f"or one of the functions {', '.join(FUNCTIONAL)}"
+        ),
+        Phase.TENSORS: _setting(_expressions_remedy(last)),
     }
     raiser = failure.origin.raiser if failure.origin else "engine"
     ours = raiser in ("adapter", "probe") and failure.type != "SurveyFailed"
@@ -158,7 +160,7 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     )
     remedy = remedies.get(last.step, other)
     problem = f"the engine `{target.engine}` cannot be used: {reason}{attempts}"
-    return EnvironmentProblem(problem, _line(remedy))
+    return EnvironmentProblem(problem, remedy)
 
 
 def _expressions_remedy(step: SurveyStep) -> str:
@@ -195,10 +197,8 @@ def _missing_name_problem(target: Target, origin: Origin) -> EnvironmentProblem:
     )
 
 
-def _line(remedy: str) -> str:
-    return (
-        f"in [engine] of {SETTINGS}, {remedy}" if "`" in remedy[:60] and "=" in remedy else remedy
-    )
+def _setting(remedy: str) -> str:
+    return f"in [engine] of {SETTINGS}, {remedy}"
 
 
 def _import_remedy(target: Target, kind: str, message: str) -> str:

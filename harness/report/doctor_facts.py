@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from harness.core.message import as_text
+from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Diagnosis
+from harness.doctor.roots import Feature, Use
 from harness.engines.survey import Reducer
 
 
@@ -16,10 +18,46 @@ def in_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return the table for JSON. Schema 1: keys may be added, never renamed."""
     table: dict[str, Any] = msgspec.to_builtins(diagnosis, enc_hook=as_text)
     return table | {
+        "defects": [
+            {"root": root_of(defect), **record}
+            for defect, record in zip(diagnosis.defects, table["defects"], strict=True)
+        ],
         "storage": list(storage(diagnosis)),
         "accumulation": list(accumulation(diagnosis)),
         "unbroadcasting": list(unbroadcasting(diagnosis)),
     }
+
+
+# ----- What looks wrong -----
+
+_USES: Mapping[str, str] = {
+    Use.CREATED: "broadcasting to a new axis",
+    Use.STRETCHED: "broadcasting of a stretched axis",
+    Use.BROADCASTING: "broadcasting",
+    Use.LEAF_TWICE: "a leaf that is used twice",
+    Use.RESULT_TWICE: "a result that is used twice",
+    Use.TWICE: "a tensor that is used twice",
+    Use.CHAIN: "a backward pass through several ops",
+    Use.SECOND: "a result as the second operand",
+}
+
+_USES_OF_AN_OP: Mapping[str, str] = {
+    Use.CREATED: " with a new axis",
+    Use.STRETCHED: " with a stretched axis",
+    Use.SAME: " of a tensor and itself",
+}
+
+
+def root_of(defect: Defect) -> str:
+    """Return what the probes that show a defect have in common, in a few words."""
+    return words_of(defect.feature) if defect.feature else f"`{defect.probe}`"
+
+
+def words_of(feature: Feature) -> str:
+    """Return a feature in a few words."""
+    if feature.op:
+        return f"`{feature.op}`" + _USES_OF_AN_OP.get(feature.detail, "")
+    return _USES[feature.detail]
 
 
 # ----- Storage -----

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Diagnosis
-from harness.report.doctor_facts import accumulation
+from harness.report.doctor_facts import accumulation, root_of
 from harness.report.terminal import Screen, counted
 
 MOST_LINES = 15
@@ -33,7 +33,9 @@ def heading_of(defect: Defect) -> Text:
     place = f" ({defect.site.file}:{defect.site.line})" if defect.site else ""
     alike = " or ".join(f"`{item.break_}`" for item in defect.alike)
     return Text.assemble(
-        (str(defect.root), "bold"), place, f" behaves like {alike}" if alike else ""
+        (root_of(defect), "bold"),
+        place,
+        f" behaves like {alike}" if alike else "",
     )
 
 

@@ -11,7 +11,7 @@ from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Diagnosis
 from harness.grade.feedback import Grade
 from harness.matrix.records import BreakRow, Matrix
-from harness.report.doctor_facts import accumulation, storage, unbroadcasting
+from harness.report.doctor_facts import accumulation, root_of, storage, unbroadcasting
 from harness.report.grading.rows import rows
 from harness.report.grading.sentences import refusals
 from harness.report.html.curves import frontier
@@ -103,7 +103,7 @@ def diagnosis_page(diagnosis: Diagnosis, say: Language = ENGLISH) -> str:
             (say("How gradients are accumulated"), list(accumulation(diagnosis))),
             (say("Un-broadcasting"), list(unbroadcasting(diagnosis))),
         ],
-        findings=[(defect, _likeness(defect)) for defect in diagnosis.defects],
+        findings=[(root_of(defect), defect, _likeness(defect)) for defect in diagnosis.defects],
     )
 
 

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from harness.doctor.diagnosis import Applicability, Diagnosis, diagnose, settings_of
+from harness.doctor.roots import Feature
 from harness.experiment.baseline import Baseline
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import Catalogue
@@ -108,7 +109,7 @@ def test_bugs_of_one_op_are_one_defect_with_its_place_and_the_break_like_it(
     closures: Diagnosis,
 ) -> None:
     matmul, power = closures.defects
-    assert (str(matmul.root), str(power.root)) == ("`matmul`", "`pow`")
+    assert (matmul.feature, power.feature) == (Feature("matmul"), Feature("pow"))
     assert {"matmul-batch", "batch-from-the-left"} <= {matmul.probe, *matmul.probes}
     assert power.probe == "powers"
     (alike,) = matmul.alike  # its rule does both of these

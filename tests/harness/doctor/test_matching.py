@@ -12,7 +12,7 @@ from harness.core.run import Failure, Run, pack
 from harness.core.vocabulary import Phase
 from harness.doctor.defects import Defect, find_defects
 from harness.doctor.matching import BreakMatcher, Observed, same_result
-from harness.doctor.roots import Root
+from harness.doctor.roots import Feature, Root
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import fit
@@ -103,7 +103,7 @@ def test_a_bug_that_no_break_has_is_not_named_after_one(
 ) -> None:
     text = changed(("lambda g: fold(g * a.data,", "lambda g: fold(1.5 * g * a.data,"))
     (defect,) = defects(written(tmp_path, text), few, bench)
-    assert (str(defect.root), defect.probe, defect.alike) == ("`mul`", "mul", [])
+    assert (defect.feature, defect.probe, defect.alike) == (Feature("mul"), "mul", [])
     assert defect.site is not None
     assert (defect.site.file, defect.site.scope) == ("engine.py", "Tensor.__mul__")
     assert set(defect.probes) == {"mul-stretched-axis", "reused-leaf"}

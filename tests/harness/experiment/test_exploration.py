@@ -336,6 +336,17 @@ def test_an_engine_that_cannot_be_tried_gets_one_message_and_a_remedy(
     assert "Traceback" not in said
 
 
+def test_only_a_setting_belongs_in_the_file_of_settings(tmp_path: Path) -> None:
+    folder = tmp_path / "lr=0.1"
+    folder.mkdir()
+    with pytest.raises(EnvironmentProblem, match="ZeroDivisionError") as caught:
+        tried(folder, SOUND + "\n1 / 0\n")
+    assert caught.value.remedy.startswith("`python -c")
+    with pytest.raises(EnvironmentProblem, match="does not define `Matrix`") as caught:
+        tried(folder, SOUND, "Matrix")
+    assert caught.value.remedy.startswith("in [engine] of harness.toml, name the tensor class")
+
+
 def test_a_tape_that_has_to_be_opened_is_out_of_reach_and_said_so(tmp_path: Path) -> None:
     text = """\
 import numpy as np

@@ -13,6 +13,7 @@ from harness.doctor.diagnosis import (
     Storage,
     Unbroadcasting,
 )
+from harness.doctor.roots import Feature
 from harness.experiment.conformance import Fit
 
 SITE = SiteReport("engine/tensor.py", 12, "Tensor.__mul__")
@@ -20,7 +21,7 @@ SITE = SiteReport("engine/tensor.py", 12, "Tensor.__mul__")
 
 def defect(number: int, alike: bool = False, evidence: str = "a.grad is 1, expected 2") -> Defect:
     return Defect(
-        root=verbatim(f"`op{number}`"),
+        feature=Feature(f"op{number}"),
         probe=f"probe-{number}",
         kind="value",
         evidence=verbatim(evidence),

@@ -2,14 +2,16 @@
 
 import json
 
+import msgspec
 import pytest
 
 from harness.core.message import verbatim
 from harness.doctor.diagnosis import Accumulation, Storage, Unbroadcasting
+from harness.doctor.roots import Feature, Use
 from harness.engines.survey import Reducer, ShapeChange
-from harness.report.doctor_facts import accumulation, in_json, storage, unbroadcasting
+from harness.report.doctor_facts import accumulation, in_json, storage, unbroadcasting, words_of
 from harness.report.json import to_json
-from tests.harness.report.diagnoses import diagnosis
+from tests.harness.report.diagnoses import defect, diagnosis
 
 FOLD = Reducer("engine", "fold", "engine.py", 3, {"add": ["_add"]}, flaws=["(4, 3) to (1, 3)"])
 
@@ -21,6 +23,20 @@ def test_json_has_sentences_where_the_record_has_kinds() -> None:
     assert table["unbroadcasting"] == ["none was found"]
     assert table.keys() >= {"schema", "speech", "probes", "breaks", "settings", "defects"}
     assert [item["kind"] for item in table["breaks"]] == ["usable", "absent"]
+
+
+def test_a_defect_without_a_feature_is_named_by_its_probe() -> None:
+    one = msgspec.structs.replace(defect(1), feature=None)
+    roots = [item["root"] for item in in_json(diagnosis(one, defect(2)))["defects"]]
+    assert roots == ["`probe-1`", "`op2`"]
+
+
+def test_every_use_has_its_words() -> None:
+    assert all(words_of(Feature("", use)) for use in Use if use is not Use.SAME)
+    uses = (Use.CREATED, Use.STRETCHED, Use.SAME)
+    assert [words_of(Feature("add", use)) for use in uses] == [
+        *("`add` with a new axis", "`add` with a stretched axis", "`add` of a tensor and itself"),
+    ]
 
 
 def test_changed_shapes_are_listed_with_what_is_stored() -> None:
