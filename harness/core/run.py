@@ -200,7 +200,7 @@ def name_of_phase(phase: Phase, step: int | None = None) -> Message:
     return _PHASES.get(phase) or verbatim(phase)
 
 
-OUTPUT, COTANGENT = "<output>", "<cotangent>"
+OUTPUT, COTANGENT = "the-output", "the-cotangent"
 """The arrays of a run that are not leaves; no leaf can have such a name."""
 
 _ARRAYS = {OUTPUT: message(Kind.OUTPUT), COTANGENT: message("the cotangent")}
