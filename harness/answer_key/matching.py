@@ -195,12 +195,7 @@ def match_walks(broken: Sequence[TraceStep], graph: WalkGraph) -> Match:
             difference = difference or (
                 message("{place} is a different node in the correct graph", place=place)
                 if str(shown[0]) == str(shown[1])
-                else message(
-                    Kind.ARRAY,
-                    array=place,
-                    actual=shown[0],
-                    expected=shown[1],
-                )
+                else message(Kind.ARRAY, array=place, actual=shown[0], expected=shown[1])
             )
         if (
             (is_other or not is_alike)

@@ -132,11 +132,7 @@ def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
             correct = IS_ROUNDING
     if not run.not_compared:
         return correct
-    return message(
-        Kind.NOT_COMPARED,
-        correct=correct,
-        count=run.not_compared,
-    )
+    return message(Kind.NOT_COMPARED, correct=correct, count=run.not_compared)
 
 
 # ----- If the clean engine refuses the probe -----
@@ -168,10 +164,7 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
     assert key.failure is not None
     expected = key.failure.sentence
     if run.failure is None:
-        evidence = message(
-            Kind.ACCEPTED,
-            refusal=expected,
-        )
+        evidence = message(Kind.ACCEPTED, refusal=expected)
         return Judgement("silent-corruption", "guard-lost", evidence)
     actual = run.failure.sentence
     if _part(run.failure) != _part(key.failure):
@@ -181,21 +174,13 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
         return Judgement("not-reached", None, NEVER_RAN)
     if differences := _differences(run, key):
         first = differences[0]
-        evidence = message(
-            Kind.REFUSED_AFTER,
-            difference=first.evidence,
-            refusal=actual,
-        )
+        evidence = message(Kind.REFUSED_AFTER, difference=first.evidence, refusal=actual)
         arrays, entry = first.arrays, first.entry
         return Judgement(
             "silent-corruption", first.kind, evidence, first.where, arrays=arrays, entry=entry
         )
     if _place(run.failure) != _place(key.failure):
-        evidence = message(
-            Kind.REFUSED_ELSEWHERE,
-            failure=actual,
-            refusal=expected,
-        )
+        evidence = message(Kind.REFUSED_ELSEWHERE, failure=actual, refusal=expected)
         return Judgement("disguised-correct", REFUSED_ELSEWHERE, evidence)
     evidence = message(Kind.REFUSED, refusal=actual)
     return Judgement("disguised-correct", REFUSED, evidence)
@@ -218,11 +203,7 @@ def _crash_evidence(failure: Message, run: Run, key: Run) -> Message:
     differences = _differences(run, key)
     if not differences:
         return failure
-    return message(
-        Kind.FAILED_AFTER,
-        failure=failure,
-        difference=differences[0].evidence,
-    )
+    return message(Kind.FAILED_AFTER, failure=failure, difference=differences[0].evidence)
 
 
 def _valid_choices(run: Run, key: Run) -> Choices:
@@ -417,11 +398,7 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
         if differences or missing:
             return
     if len(run.log) != len(key.log) and not (run.failure or slack(key, STEPS)):
-        evidence = message(
-            Kind.STEPS,
-            actual=len(run.log),
-            expected=len(key.log),
-        )
+        evidence = message(Kind.STEPS, actual=len(run.log), expected=len(key.log))
         yield _Difference("value", evidence)
 
 
@@ -459,19 +436,11 @@ def _compare(
     if math.isinf(moves):
         return
     if actual.shape != expected.shape:
-        evidence = message(
-            Kind.SHAPE,
-            array=name,
-            actual=actual.shape,
-            expected=expected.shape,
-        )
+        evidence = message(Kind.SHAPE, array=name, actual=actual.shape, expected=expected.shape)
         yield _Difference("shape", evidence, name, arrays=arrays)
     elif actual.dtype != expected.dtype:
         evidence = message(
-            Kind.ARRAY,
-            array=name,
-            actual=np.dtype(actual.dtype),
-            expected=np.dtype(expected.dtype),
+            Kind.ARRAY, array=name, actual=np.dtype(actual.dtype), expected=np.dtype(expected.dtype)
         )
         yield _Difference("dtype", evidence, name, arrays=arrays)
     elif actual.data != expected.data:  # most are equal bit for bit, which is quick to check
@@ -492,12 +461,7 @@ def _value_evidence(
     """Describe both values: all entries of a small array, else the first that differs."""
     if expected.size <= 4:
         texts = format_distinct(actual, expected)
-        return message(
-            Kind.ARRAY,
-            array=name,
-            actual=texts[0],
-            expected=texts[1],
-        )
+        return message(Kind.ARRAY, array=name, actual=texts[0], expected=texts[1])
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     texts = format_distinct(actual[first], expected[first], digits=6)
     return message(
@@ -536,18 +500,8 @@ def _with_ending(difference: Message, run: Run, key: Run) -> Message:
         return difference
     actual, expected = map(_digits, losses)
     if losses[0] < losses[1]:
-        return message(
-            Kind.ENDS_LOWER,
-            difference=difference,
-            actual=actual,
-            expected=expected,
-        )
-    return message(
-        Kind.ENDS,
-        difference=difference,
-        actual=actual,
-        expected=expected,
-    )
+        return message(Kind.ENDS_LOWER, difference=difference, actual=actual, expected=expected)
+    return message(Kind.ENDS, difference=difference, actual=actual, expected=expected)
 
 
 def _digits(loss: float) -> str:

@@ -106,9 +106,7 @@ def _hidden(infection: Infection, *, correct: bool) -> tuple[Stage | None, Messa
             return None, NOT_COMPARED
     if infection.cancelled_by:
         return "not-propagated", message(
-            Kind.CANCELLED,
-            where=infection.where,
-            ops=_listed(infection.cancelled_by),
+            Kind.CANCELLED, where=infection.where, ops=_listed(infection.cancelled_by)
         )
     return "not-propagated", message(Kind.WRONG_INSIDE, where=infection.where)
 

@@ -161,13 +161,7 @@ class Failure(msgspec.Struct, frozen=True):
             return message(Kind.FAILED_AT, error=error, phase=phase, line=line)
         if not line:
             return message(Kind.FAILED_SAYING, error=error, phase=phase, text=text)
-        return message(
-            Kind.FAILED_AT_SAYING,
-            error=error,
-            phase=phase,
-            line=line,
-            text=text,
-        )
+        return message(Kind.FAILED_AT_SAYING, error=error, phase=phase, line=line, text=text)
 
     def __str__(self) -> str:
         """The sentence in English."""
