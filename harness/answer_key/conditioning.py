@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from harness.core.message import Message, message
+from harness.core.message import Kind, Message, message
 from harness.core.rounding import largest, resolution
 from harness.core.run import Array, Form, Measurement, Quantity, Run, array_name
 
@@ -92,7 +92,7 @@ def description_of(name: str) -> Message:
     step, entry = _parts_of(name)
     if step:
         return message("{entry} after step {step}", entry=array_name(entry), step=step)
-    names = {OUTPUT: message("the output"), STEPS: message("the number of steps")}
+    names = {OUTPUT: message(Kind.OUTPUT), STEPS: message("the number of steps")}
     return names.get(name) or array_name(name)
 
 

@@ -16,7 +16,7 @@ from itertools import zip_longest
 
 from msgspec.structs import replace
 
-from harness.core.message import Message, message, verbatim
+from harness.core.message import Kind, Message, message, verbatim
 from harness.core.rounding import largest
 from harness.core.run import Array, TraceStep
 
@@ -180,7 +180,7 @@ def match_walks(broken: Sequence[TraceStep], graph: WalkGraph) -> Match:
     places: dict[int, Message] = {}
     replaced: list[tuple[int, TraceStep, TraceStep]] = []
     pairs: deque[tuple[Message, int | None, int | None, int | None]] = deque()
-    pairs.append((message("the output"), broken[0].index, next(iter(graph.steps)), None))
+    pairs.append((message(Kind.OUTPUT), broken[0].index, next(iter(graph.steps)), None))
     difference = None
     while pairs:
         place, here, there, user = pairs.popleft()
@@ -195,12 +195,7 @@ def match_walks(broken: Sequence[TraceStep], graph: WalkGraph) -> Match:
             difference = difference or (
                 message("{place} is a different node in the correct graph", place=place)
                 if str(shown[0]) == str(shown[1])
-                else message(
-                    "{array} is {actual}, expected {expected}",
-                    array=place,
-                    actual=shown[0],
-                    expected=shown[1],
-                )
+                else message(Kind.ARRAY, array=place, actual=shown[0], expected=shown[1])
             )
         if (
             (is_other or not is_alike)

@@ -24,7 +24,7 @@ from harness.answer_key.conditioning import (
 )
 from harness.answer_key.conditioning import OUTPUT as OUTPUT_NAME
 from harness.answer_key.naming import format_distinct
-from harness.core.message import Message, message, verbatim
+from harness.core.message import Kind, Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
 from harness.core.run import (
     CREATED,
@@ -63,7 +63,7 @@ class Judgement:
     """The entry of the log that differs, for a probe of steps."""
 
 
-OUTPUT = message("the output")
+OUTPUT = message(Kind.OUTPUT)
 
 KINKS = Measurement(
     "kinks",
@@ -103,9 +103,7 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
         chosen = _differences(run, key, siblings) if choices else []
         if not chosen:
             return Judgement("disguised-correct", None, _why_correct(run, key, siblings))
-        choice = message(
-            "{difference}; at this kink both are valid subgradients", difference=chosen[0].evidence
-        )
+        choice = message(Kind.AT_KINK, difference=chosen[0].evidence)
         return Judgement("convention", None, choice, chosen[0].where)
     first = differences[0]
     return Judgement(
@@ -120,9 +118,9 @@ def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
 
 
 NEVER_RAN = message("the patched code never ran in this probe")
-LOG_IS_CORRECT = message("the patched code ran, and every step of the log is correct")
-IS_CORRECT = message("the patched code ran, and output and gradients are correct")
-IS_ROUNDING = message("the patched code ran, and nothing differs by more than rounding here")
+LOG_IS_CORRECT = message(Kind.RIGHT_LOG)
+IS_CORRECT = message(Kind.RIGHT)
+IS_ROUNDING = message(Kind.ROUNDING)
 
 
 def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
@@ -134,11 +132,7 @@ def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
             correct = IS_ROUNDING
     if not run.not_compared:
         return correct
-    return message(
-        "{correct}; {count} leaves that the probe creates were not compared",
-        correct=correct,
-        count=run.not_compared,
-    )
+    return message(Kind.NOT_COMPARED, correct=correct, count=run.not_compared)
 
 
 # ----- If the clean engine refuses the probe -----
@@ -170,38 +164,25 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
     assert key.failure is not None
     expected = key.failure.sentence
     if run.failure is None:
-        evidence = message(
-            "the correct engine refuses this ({refusal}); the broken one accepts it",
-            refusal=expected,
-        )
+        evidence = message(Kind.ACCEPTED, refusal=expected)
         return Judgement("silent-corruption", "guard-lost", evidence)
     actual = run.failure.sentence
     if _part(run.failure) != _part(key.failure):
-        evidence = message(
-            "{failure}; the correct engine fails with {refusal}", failure=actual, refusal=expected
-        )
+        evidence = message(Kind.FAILED_OTHERWISE, failure=actual, refusal=expected)
         return Judgement("crash", None, _crash_evidence(evidence, run, key))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
     if differences := _differences(run, key):
         first = differences[0]
-        evidence = message(
-            "{difference}; then refused, as by the correct engine: {refusal}",
-            difference=first.evidence,
-            refusal=actual,
-        )
+        evidence = message(Kind.REFUSED_AFTER, difference=first.evidence, refusal=actual)
         arrays, entry = first.arrays, first.entry
         return Judgement(
             "silent-corruption", first.kind, evidence, first.where, arrays=arrays, entry=entry
         )
     if _place(run.failure) != _place(key.failure):
-        evidence = message(
-            "refused, for another reason: {failure}; the correct engine fails with {refusal}",
-            failure=actual,
-            refusal=expected,
-        )
+        evidence = message(Kind.REFUSED_ELSEWHERE, failure=actual, refusal=expected)
         return Judgement("disguised-correct", REFUSED_ELSEWHERE, evidence)
-    evidence = message("refused, as by the correct engine: {refusal}", refusal=actual)
+    evidence = message(Kind.REFUSED, refusal=actual)
     return Judgement("disguised-correct", REFUSED, evidence)
 
 
@@ -222,11 +203,7 @@ def _crash_evidence(failure: Message, run: Run, key: Run) -> Message:
     differences = _differences(run, key)
     if not differences:
         return failure
-    return message(
-        "{failure}. Before that, silently: {difference}",
-        failure=failure,
-        difference=differences[0].evidence,
-    )
+    return message(Kind.FAILED_AFTER, failure=failure, difference=differences[0].evidence)
 
 
 def _valid_choices(run: Run, key: Run) -> Choices:
@@ -290,10 +267,10 @@ def _unlike_gradients(
                 verbatim(gradient), actual, expected, scale, choices.get(name), moves=moves
             )
         elif expected:
-            missing = message("{leaf} has no gradient, expected one", leaf=name)
+            missing = message(Kind.NO_GRADIENT, leaf=name)
             yield _Difference("value", missing, verbatim(name))
         elif actual:
-            extra = message("{leaf} has a gradient, expected none", leaf=name)
+            extra = message(Kind.EXTRA_GRADIENT, leaf=name)
             yield _Difference("value", extra, verbatim(name))
 
 
@@ -308,9 +285,7 @@ def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Differenc
         moves = {name: slack(key, entry_name(step, name)) for name in expected}
         for difference in _compare_created(actual, expected, {}, scale, moves, step + 1):
             found = True
-            evidence = message(
-                "after step {step}, {difference}", step=step, difference=difference.evidence
-            )
+            evidence = message(Kind.AFTER_STEP, step=step, difference=difference.evidence)
             yield replace(difference, evidence=evidence if key.log else difference.evidence)
         if found:
             return
@@ -355,9 +330,9 @@ def _compare_created(
             is_rounding = math.isinf(moves.get(name, 0.0))
             if name.endswith(GRAD) and not (is_rounding or _is_zero(one or other)):
                 sentence = (
-                    message("{leaf} has no gradient, expected one", leaf=leaf_name(leaf))
+                    message(Kind.NO_GRADIENT, leaf=leaf_name(leaf))
                     if one is None
-                    else message("{leaf} has a gradient, expected none", leaf=leaf_name(leaf))
+                    else message(Kind.EXTRA_GRADIENT, leaf=leaf_name(leaf))
                 )
                 yield _Difference("value", sentence, leaf_name(leaf))
         elif isinstance(one, Array) and isinstance(other, Array):
@@ -365,9 +340,9 @@ def _compare_created(
             error = moves.get(name, 0.0)
             yield from _compare(title, one, other, size, choices.get(leaf), passes, error)
         elif isinstance(one, Array) or isinstance(other, Array):
-            yield _Difference("shape", message("{array} has a different size", array=title), title)
+            yield _Difference("shape", message(Kind.SIZE, array=title), title)
         elif not _agree(one, other, passes):
-            yield _Difference("value", message("{array} differs", array=title), title)
+            yield _Difference("value", message(Kind.DIGEST, array=title), title)
 
 
 def _agree(one: Digest, other: Digest, passes: int) -> bool:
@@ -408,9 +383,7 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
         for name, difference in differences:
             yield _Difference(
                 "state" if "." in name else difference.kind,
-                message(
-                    "after step {step}, {difference}", step=step, difference=difference.evidence
-                ),
+                message(Kind.AFTER_STEP, step=step, difference=difference.evidence),
                 message("step {step}: {entry}", step=step, entry=name),
                 arrays=difference.arrays,
                 entry=name,
@@ -425,18 +398,14 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
         if differences or missing:
             return
     if len(run.log) != len(key.log) and not (run.failure or slack(key, STEPS)):
-        evidence = message(
-            "{actual} steps were made, expected {expected}",
-            actual=len(run.log),
-            expected=len(key.log),
-        )
+        evidence = message(Kind.STEPS, actual=len(run.log), expected=len(key.log))
         yield _Difference("value", evidence)
 
 
 def _unlike_effects(run: Run, key: Run) -> Iterator[_Difference]:
     """Yield what the run changes, shares or draws, and the correct engine does not."""
     for name in run.mutated.keys() - key.mutated.keys():
-        evidence = message("{name} was changed by the run", name=own_name(name))
+        evidence = message(Kind.MUTATED, name=own_name(name))
         yield _Difference("mutated-input", evidence, own_name(name))
     for name, other in run.shared:
         if (name, other) not in key.shared:
@@ -445,7 +414,7 @@ def _unlike_effects(run: Run, key: Run) -> Iterator[_Difference]:
             )
             yield _Difference("aliased", evidence, own_name(name))
     if run.generator_moved and not key.generator_moved:
-        yield _Difference("state", message("numbers were drawn from NumPy's global generator"))
+        yield _Difference("state", message(Kind.GENERATOR))
 
 
 def _compare(
@@ -467,19 +436,11 @@ def _compare(
     if math.isinf(moves):
         return
     if actual.shape != expected.shape:
-        evidence = message(
-            "{array} has shape {actual}, expected {expected}",
-            array=name,
-            actual=actual.shape,
-            expected=expected.shape,
-        )
+        evidence = message(Kind.SHAPE, array=name, actual=actual.shape, expected=expected.shape)
         yield _Difference("shape", evidence, name, arrays=arrays)
     elif actual.dtype != expected.dtype:
         evidence = message(
-            "{array} is {actual}, expected {expected}",
-            array=name,
-            actual=np.dtype(actual.dtype),
-            expected=np.dtype(expected.dtype),
+            Kind.ARRAY, array=name, actual=np.dtype(actual.dtype), expected=np.dtype(expected.dtype)
         )
         yield _Difference("dtype", evidence, name, arrays=arrays)
     elif actual.data != expected.data:  # most are equal bit for bit, which is quick to check
@@ -500,16 +461,11 @@ def _value_evidence(
     """Describe both values: all entries of a small array, else the first that differs."""
     if expected.size <= 4:
         texts = format_distinct(actual, expected)
-        return message(
-            "{array} is {actual}, expected {expected}",
-            array=name,
-            actual=texts[0],
-            expected=texts[1],
-        )
+        return message(Kind.ARRAY, array=name, actual=texts[0], expected=texts[1])
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     texts = format_distinct(actual[first], expected[first], digits=6)
     return message(
-        "{array} is {actual}, expected {expected} ({count} of {size} entries are wrong)",
+        Kind.ENTRIES,
         array=message("{array}[{index}]", array=name, index=", ".join(map(str, first))),
         actual=texts[0],
         expected=texts[1],
@@ -544,18 +500,8 @@ def _with_ending(difference: Message, run: Run, key: Run) -> Message:
         return difference
     actual, expected = map(_digits, losses)
     if losses[0] < losses[1]:
-        return message(
-            "{difference}; the loss ends at {actual}, lower than the correct {expected}",
-            difference=difference,
-            actual=actual,
-            expected=expected,
-        )
-    return message(
-        "{difference}; the loss ends at {actual}, expected {expected}",
-        difference=difference,
-        actual=actual,
-        expected=expected,
-    )
+        return message(Kind.ENDS_LOWER, difference=difference, actual=actual, expected=expected)
+    return message(Kind.ENDS, difference=difference, actual=actual, expected=expected)
 
 
 def _digits(loss: float) -> str:

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from harness.answer_key.cancellation import Walks, cancelled_by, misled
 from harness.answer_key.outcome import REFUSED, REFUSED_ELSEWHERE
-from harness.core.message import EMPTY, Message, message, verbatim
+from harness.core.message import EMPTY, Kind, Message, message, verbatim
 from harness.core.run import INNER, VISIT, Digest
 from harness.core.vocabulary import Outcome, Stage
 
@@ -51,9 +51,9 @@ class Infection:
 
 UNKNOWN = Infection("unknown")
 
-HIDDEN = message("hidden here: on this input all numbers are right")
-ANOTHER_WAY = message("computed another way, same result")
-NOT_COMPARED = message("it ran, and nothing that was compared is wrong")
+HIDDEN = message(Kind.HIDDEN)
+ANOTHER_WAY = message(Kind.ANOTHER_WAY)
+NOT_COMPARED = message(Kind.NOTHING_WRONG)
 
 
 def stage_of(
@@ -85,7 +85,7 @@ def stage_of(
             stage: Stage = "not-propagated" if infection.is_wrong else "not-infected"
             return stage, message("it ran, and the same statement refuses this input")
         if guard_is_lost and not infection.is_wrong:
-            return "not-infected", message("it ran, but there was nothing to refuse here")
+            return "not-infected", message(Kind.NOTHING_TO_REFUSE)
         return _hidden(infection, correct=correct)
     if outcome == "convention":
         choice = message("another valid choice at a kink: there is nothing to reveal")
@@ -106,13 +106,9 @@ def _hidden(infection: Infection, *, correct: bool) -> tuple[Stage | None, Messa
             return None, NOT_COMPARED
     if infection.cancelled_by:
         return "not-propagated", message(
-            "wrong inside ({where}), but cancelled by {ops}",
-            where=infection.where,
-            ops=_listed(infection.cancelled_by),
+            Kind.CANCELLED, where=infection.where, ops=_listed(infection.cancelled_by)
         )
-    return "not-propagated", message(
-        "wrong inside ({where}), but no result is wrong", where=infection.where
-    )
+    return "not-propagated", message(Kind.WRONG_INSIDE, where=infection.where)
 
 
 def _listed(places: Sequence[Message]) -> Message:

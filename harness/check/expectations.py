@@ -10,10 +10,10 @@ from harness.check.patches import check_spelling, check_uniqueness
 from harness.check.runner import run_page
 from harness.core.errors import BreaklabError
 from harness.core.finding import Finding, finding_from, finding_from_bug
+from harness.core.message import Kind
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.core.vocabulary import some
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.baseline import UNREPEATABLE
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import check_blocks
@@ -161,7 +161,9 @@ def _unusable_probes(page: Page, report: Report) -> dict[str, Finding]:
     correct = "correct the probe; if the engine must refuse it, name it `refuse-...`"
     return {
         probe: finding(
-            probe, f"cannot be judged: {reason}", seed if reason == UNREPEATABLE else correct
+            probe,
+            f"cannot be judged: {reason}",
+            seed if reason.kind is Kind.UNREPEATABLE else correct,
         )
         for probe, reason in report.left_out.items()
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import Breaks, HtmlFile, HtmlLang, Json, NoCache, require_one
-from harness.cli.session import Session
+from harness.cli.session import Session, print_json
 from harness.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +64,12 @@ def doctor(
         return diagnose(name, session.catalogue, session.baseline)
 
     diagnosis = session.run(examine)
-    session.show(diagnosis, argument=engine, everything=everything)
+    if json:
+        from harness.report.doctor_facts import in_json  # slow to import, like the diagnosis
+
+        print_json(in_json(diagnosis))
+    else:
+        session.show(diagnosis, argument=engine, everything=everything)
     if html:
         write_file(html, reports.diagnosis_page(diagnosis, say))
     return int(not diagnosis.is_sound)

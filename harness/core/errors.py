@@ -113,6 +113,9 @@ class DoesNotApply(BreaklabError):
         called only when the message is read.
     place : tuple of str and int, optional
         File and line of the hunk.
+    absent : bool
+        Whether the engine has no definition with the name of the hunk's scope; otherwise the code
+        in it is different.
     """
 
     exit_status = 1
@@ -122,9 +125,12 @@ class DoesNotApply(BreaklabError):
         reason: str,
         explain: Callable[[], tuple[Sentence, Sentence]],
         place: tuple[str, int] | None = None,
+        *,
+        absent: bool = False,
     ) -> None:
         super().__init__(reason, "")
         self.reason, self._explain, self._place = reason, explain, place
+        self.absent = absent
 
     @cached_property
     def _explanation(self) -> tuple[Message, Message]:

@@ -2,16 +2,74 @@
 
 The English template is the id of a message, as in gettext: a language's table gives another
 template with the same fields, so translations are looked up, never guessed.
+
+Code that has to tell one message from another, or has shorter words for it, uses its kind.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from functools import lru_cache, reduce
 from typing import Any
 
 _FIELD = re.compile(r"\{(\w+)\}")
+
+
+class Kind(Enum):
+    """The kinds of messages that are told apart; the value is the English template."""
+
+    # ----- How an array or a log differs -----
+    SHAPE = "{array} has shape {actual}, expected {expected}"
+    ARRAY = "{array} is {actual}, expected {expected}"
+    ENTRIES = "{array} is {actual}, expected {expected} ({count} of {size} entries are wrong)"
+    SIZE = "{array} has a different size"
+    DIGEST = "{array} differs"
+    AFTER_STEP = "after step {step}, {difference}"
+    STEPS = "{actual} steps were made, expected {expected}"
+    ENDS = "{difference}; the loss ends at {actual}, expected {expected}"
+    ENDS_LOWER = "{difference}; the loss ends at {actual}, lower than the correct {expected}"
+    NO_GRADIENT = "{leaf} has no gradient, expected one"
+    EXTRA_GRADIENT = "{leaf} has a gradient, expected none"
+    MUTATED = "{name} was changed by the run"
+    GENERATOR = "numbers were drawn from NumPy's global generator"
+    AT_KINK = "{difference}; at this kink both are valid subgradients"
+
+    # ----- A failure, and a refusal by the correct engine -----
+    FAILED_SAYING = "{error} in {phase}: {text}"
+    FAILED_AT = "{error} in {phase}, at `{line}`"
+    FAILED_AT_SAYING = "{error} in {phase}, at `{line}`: {text}"
+    FAILED_AFTER = "{failure}. Before that, silently: {difference}"
+    FAILED_OTHERWISE = "{failure}; the correct engine fails with {refusal}"
+    ACCEPTED = "the correct engine refuses this ({refusal}); the broken one accepts it"
+    REFUSED = "refused, as by the correct engine: {refusal}"
+    REFUSED_AFTER = "{difference}; then refused, as by the correct engine: {refusal}"
+    REFUSED_ELSEWHERE = (
+        "refused, for another reason: {failure}; the correct engine fails with {refusal}"
+    )
+    FORWARD = "the forward pass"
+    BACKWARD = "the backward pass"
+
+    # ----- Why a right result is right -----
+    RIGHT = "the patched code ran, and output and gradients are correct"
+    RIGHT_LOG = "the patched code ran, and every step of the log is correct"
+    ROUNDING = "the patched code ran, and nothing differs by more than rounding here"
+    NOT_COMPARED = "{correct}; {count} leaves that the probe creates were not compared"
+    HIDDEN = "hidden here: on this input all numbers are right"
+    CANCELLED = "wrong inside ({where}), but cancelled by {ops}"
+    WRONG_INSIDE = "wrong inside ({where}), but no result is wrong"
+    NOTHING_TO_REFUSE = "it ran, but there was nothing to refuse here"
+    ANOTHER_WAY = "computed another way, same result"
+    NOTHING_WRONG = "it ran, and nothing that was compared is wrong"
+
+    # ----- What a decision depends on -----
+    NOTHING = ""
+    OUTPUT = "the output"
+    UNREPEATABLE = "it gives different numbers each time: use a seeded generator"
+
+
+_KINDS = {kind.value: kind for kind in Kind}
 
 
 class Message:
@@ -22,17 +80,19 @@ class Message:
 
     Parameters
     ----------
-    template : str
+    template : str or Kind
         English, with `{name}` where an argument goes.
     arguments : mapping of str to str or Message
         A nested message is translated too. Text never is: it is a number, a name, or comes from
         Python, a library or the user's code.
     """
 
-    __slots__ = ("arguments", "template")
+    __slots__ = ("arguments", "kind", "template")
 
-    def __init__(self, template: str, arguments: Mapping[str, str | Message]) -> None:
-        self.template, self.arguments = template, dict(arguments)
+    def __init__(self, template: str | Kind, arguments: Mapping[str, str | Message]) -> None:
+        self.kind = template if isinstance(template, Kind) else None
+        self.template: str = template.value if isinstance(template, Kind) else template
+        self.arguments = dict(arguments)
 
     def format(self, translations: Mapping[str, str]) -> str:
         """Return the sentence in these translations, or in English if its template has none."""
@@ -65,13 +125,14 @@ class Message:
         return hash((self.template, frozenset(self.arguments.items())))
 
 
-def message(template: str, /, **arguments: object) -> Message:
+def message(template: str | Kind, /, **arguments: object) -> Message:
     """Return a message; arguments that are not messages become text.
 
     Raises ValueError unless the arguments are the fields of the template.
     """
-    if arguments.keys() != fields(template):
-        raise ValueError(f"{template!r} has the fields {set(fields(template))}, got {arguments}")
+    names = fields(template.value if isinstance(template, Kind) else template)
+    if arguments.keys() != names:
+        raise ValueError(f"{template!r} has the fields {set(names)}, got {arguments}")
     return Message(
         template, {k: v if isinstance(v, Message) else str(v) for k, v in arguments.items()}
     )
@@ -82,7 +143,7 @@ def verbatim(text: str) -> Message:
     return Message("{text}", {"text": text})
 
 
-EMPTY = verbatim("")
+EMPTY = Message(Kind.NOTHING, {})
 
 
 def joined(messages: Iterable[Message]) -> Message:
@@ -154,4 +215,4 @@ def from_parts(kind: type, data: Any) -> Message:
 @lru_cache(maxsize=4096)
 def _shared(template: str, arguments: tuple[tuple[str, str | Message], ...]) -> Message:
     """Return one object for equal messages: a matrix holds the same reason for many runs."""
-    return Message(template, dict(arguments))
+    return Message(_KINDS.get(template, template), dict(arguments))

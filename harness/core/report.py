@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.core.message import EMPTY, Message
+from harness.core.message import EMPTY, Kind, Message
 from harness.core.vocabulary import Loss, Outcome, Stage
 
 
@@ -130,7 +130,7 @@ class RunReport(msgspec.Struct, frozen=True):
     @property
     def reason(self) -> Message:
         """What shows the outcome, or why a right result is right."""
-        return self.evidence if self.inside == EMPTY else self.inside
+        return self.evidence if self.inside.kind is Kind.NOTHING else self.inside
 
 
 class ClaimReport(msgspec.Struct, frozen=True):

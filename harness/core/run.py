@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.message import Message, message, verbatim
-from harness.core.vocabulary import Loss, shortened, visible
+from harness.core.message import Kind, Message, message, verbatim
+from harness.core.vocabulary import Lack, Loss, Phase, shortened, visible
 
 NumericArray = NDArray[Any]
 
@@ -39,7 +39,7 @@ Name = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\
 _MANY = msgspec.Meta(max_length=100_000)
 """The limit on steps of a log or a walk: empty ones are cheap to send, but not to receive."""
 
-MODULE_LOG = ("train", "eval", "eval again", "eval, first row", "train again")
+MODULE_LOG = (Phase.TRAIN, Phase.EVAL, Phase.EVAL_AGAIN, Phase.EVAL_FIRST_ROW, Phase.TRAIN_AGAIN)
 """The snapshots in the log of a module probe, by the name of the layer's output."""
 
 TRAINING_FLAGS = "state.training"
@@ -115,8 +115,10 @@ class Origin(msgspec.Struct, frozen=True):
     `assert`, its condition."""
     in_backward: bool = False
     """Whether the engine's backward pass was running."""
+    lack: Lack | None = None
+    """What is missing, if that is the cause."""
     missing: str = ""
-    """The name that NumPy does not have, if that is the cause: `numpy.float`."""
+    """Its name, if it has one: `numpy.float`, `cumsum`."""
 
     def __post_init__(self) -> None:
         """Make the texts safe to show, whatever process they came from."""
@@ -132,7 +134,7 @@ LIMITS = frozenset(
 class Failure(msgspec.Struct, frozen=True):
     """How a run ended early: an exception, a signal or a limit, turned into a value."""
 
-    phase: str
+    phase: Phase
     type: str
     message: str
     where: str = ""
@@ -146,56 +148,61 @@ class Failure(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Make the texts safe to show, whatever process they came from."""
-        _make_readable(self, "phase", "type", "message", "where")
+        _make_readable(self, "type", "message", "where")
 
     @property
     def sentence(self) -> Message:
         """What failed, and where; the texts of Python and of the user's code are verbatim."""
-        step = self.step
-        phase = own_name(self.phase) if step is None else message("step {number}", number=step)
+        phase = name_of_phase(self.phase, self.step)
         error, line, text = self.type, self.where, self.message
         if not text and not line:
             return message("{error} in {phase}", error=error, phase=phase)
         if not text:
-            return message("{error} in {phase}, at `{line}`", error=error, phase=phase, line=line)
+            return message(Kind.FAILED_AT, error=error, phase=phase, line=line)
         if not line:
-            return message("{error} in {phase}: {text}", error=error, phase=phase, text=text)
-        return message(
-            "{error} in {phase}, at `{line}`: {text}",
-            error=error,
-            phase=phase,
-            line=line,
-            text=text,
-        )
+            return message(Kind.FAILED_SAYING, error=error, phase=phase, text=text)
+        return message(Kind.FAILED_AT_SAYING, error=error, phase=phase, line=line, text=text)
 
     def __str__(self) -> str:
         """The sentence in English."""
         return str(self.sentence)
 
 
-OWN_NAMES = {
-    str(name): name
-    for name in (
-        message("the output"),
-        message("the cotangent"),
-        message("the import"),
-        message("reading the probe"),
-        message("the leaves"),
-        message("the forward pass"),
-        message("the backward pass"),
-        message("making the layer"),
-        message("the test"),
-        message("the run"),
-        message("the program"),
-        message("sending the result"),
-    )
+_PHASES = {
+    Phase.IMPORT: message("the import"),
+    Phase.PROBE: message("reading the probe"),
+    Phase.LEAVES: message("the leaves"),
+    Phase.FORWARD: message(Kind.FORWARD),
+    Phase.BACKWARD: message(Kind.BACKWARD),
+    Phase.LAYER: message("making the layer"),
+    Phase.TEST: message("the test"),
+    Phase.RUN: message("the run"),
+    Phase.PROGRAM: message("the program"),
+    Phase.SENDING: message("sending the result"),
+    # The doctor is in English only, and the others are names in the log of a layer.
+    Phase.CLASS: verbatim("the class"),
+    Phase.TENSORS: verbatim("the tensors"),
+    Phase.ACCUMULATION: verbatim("the accumulation"),
+    Phase.UNBROADCASTING: verbatim("the un-broadcasting"),
 }
-"""Phases, and arrays that are not leaves, as records name them."""
+
+
+def name_of_phase(phase: Phase, step: int | None = None) -> Message:
+    """Return how a reader would name a phase, or the step of a training loop."""
+    if step is not None:
+        return message("step {number}", number=step)
+    return _PHASES.get(phase) or verbatim(phase)
+
+
+OUTPUT, COTANGENT = "the-output", "the-cotangent"
+"""The arrays of a run that are not leaves; no leaf can have such a name."""
+
+_ARRAYS = {OUTPUT: message(Kind.OUTPUT), COTANGENT: message("the cotangent")}
 
 
 def own_name(name: str) -> Message:
-    """Return a name from a record as a message: of a part of a run, a leaf or a gradient."""
-    return OWN_NAMES.get(name) or array_name(name)
+    """Return how a reader would name an array of a run: a leaf, a gradient or one of these two."""
+    return _ARRAYS.get(name) or array_name(name)
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -492,7 +499,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def failure_of(
-    phase: str,
+    phase: Phase,
     error: BaseException,
     where: str = "",
     step: int | None = None,

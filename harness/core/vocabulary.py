@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Literal, get_args
 from unicodedata import category
 
@@ -32,6 +33,43 @@ Stage = Literal["not-reached", "not-infected", "not-propagated", "not-revealed",
 Software Testing, the RIPR model)."""
 
 LOSSES: tuple[Loss, ...] = get_args(Loss)
+
+
+class Phase(StrEnum):
+    """What was being done when a run, a survey or a program failed."""
+
+    IMPORT = "import"
+    PROBE = "probe"
+    LEAVES = "leaves"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    STEP = "step"
+    LAYER = "layer"
+    TRAIN = "train"
+    EVAL = "eval"
+    EVAL_AGAIN = "eval again"
+    EVAL_FIRST_ROW = "eval, first row"
+    TRAIN_AGAIN = "train again"
+    TEST = "test"
+    RUN = "run"
+    PROGRAM = "program"
+    SENDING = "sending"
+    CLASS = "class"
+    TENSORS = "tensors"
+    ACCUMULATION = "accumulation"
+    UNBROADCASTING = "unbroadcasting"
+
+
+class Lack(StrEnum):
+    """What is missing, if an engine cannot run."""
+
+    NUMPY_NAME = "numpy-name"
+    """A name that NumPy does not have, or no longer has."""
+    OPERATION = "operation"
+    """An operation that the engine does not have."""
+    LIBRARY_FEATURE = "library-feature"
+    """A feature that every library defines in its own way, such as layers or a tape."""
+
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 """Most insidious first: a break's headline is the first of these among its runs."""

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import joined, message
-from harness.core.run import Form, Measured, NumericArray, Quantity, Run, own_name
+from harness.core.run import (
+    COTANGENT,
+    OUTPUT,
+    Form,
+    Measured,
+    NumericArray,
+    Quantity,
+    Run,
+    own_name,
+)
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
@@ -29,7 +38,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     library.backward(output, cotangent)
     gradients = {f"{name}.grad": library.gradient(leaf) for name, leaf in leaves.items()}
     shown = {name: library.value(leaf) for name, leaf in leaves.items()}
-    shown |= {"the cotangent": cotangent, "the output": library.value(output)}
+    shown |= {COTANGENT: cotangent, OUTPUT: library.value(output)}
     shown |= {name: gradient for name, gradient in gradients.items() if gradient is not None}
     changed = {}
     for name, gradient in gradients.items():

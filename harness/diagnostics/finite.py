@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.core.message import Message, message
+from harness.core.message import Kind, Message, message
 from harness.core.run import (
     Array,
     Form,
@@ -34,7 +34,7 @@ from harness.diagnostics.differences import Surroundings, Unmeasurable
 if TYPE_CHECKING:
     from harness.runs.trial import Trial
 
-OUTPUT = message("the output")
+OUTPUT = message(Kind.OUTPUT)
 
 MOST_ELEMENTS = 50
 """The number of non-finite gradient entries that are examined."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.core.message import message
+from harness.core.message import Kind, message
 from harness.core.run import Form, Measured, Quantity, Run
 from harness.core.verdict import Alarm, Declined, Skipped, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, Scale, compare
@@ -48,7 +48,7 @@ def check(observation: Observation) -> Verdict:
     if expected.size and np.isnan(actual).all() and np.isnan(expected).all():
         return Declined(message("the output is NaN"))
     noise = run.measured["forward"].numbers["noise"]
-    pair = ArrayPair(message("the output"), actual, expected, noise)
+    pair = ArrayPair(message(Kind.OUTPUT), actual, expected, noise)
     scale = replace(Scale.of(run), may_cancel=False)
     return compare([pair], message("PyTorch gives"), scale)
 

@@ -11,7 +11,7 @@ from harness.core.message import Message
 from harness.core.report import SiteReport
 from harness.core.run import TraceStep
 from harness.doctor.matching import BreakMatcher, Observed
-from harness.doctor.roots import Root, extended, features_of, find_roots, name_of, place_of
+from harness.doctor.roots import Feature, Root, extended, features_of, find_roots, place_of
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import Fit
@@ -30,8 +30,8 @@ class Alike(msgspec.Struct, frozen=True):
 class Defect(msgspec.Struct, frozen=True):
     """Something that looks wrong in the engine: the probes that show it, and what they share."""
 
-    root: Message
-    """What the probes that show it have in common, such as an op."""
+    feature: Feature | None
+    """What the probes that show it have in common, such as an op; None for a single probe."""
     probe: str
     """The most basic probe that shows it."""
     kind: str
@@ -76,7 +76,7 @@ def find_defects(
         listed.update(whole.probes)
         defects.append(
             Defect(
-                root=name_of(whole),
+                feature=whole.feature,
                 probe=whole.probes[0],
                 kind=bugs[whole.probes[0]].kind,
                 evidence=bugs[whole.probes[0]].reason,

@@ -7,17 +7,19 @@ process, or from applying a page's patch to its source.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from enum import StrEnum
+from typing import Literal
 
 import msgspec
 import numpy as np
 
 from harness.core.errors import BreaklabError, DoesNotApply
-from harness.core.message import verbatim
+from harness.core.message import EMPTY, Message, verbatim
 from harness.core.report import SiteReport
 from harness.doctor.defects import Defect, find_defects
-from harness.engines.survey import Reducer
+from harness.engines.survey import Reducer, ShapeChange
 from harness.experiment.baseline import Baseline
-from harness.experiment.conformance import REFUSAL, Fit, fit
+from harness.experiment.conformance import Fit, fit
 from harness.experiment.context import Context, OpenContext
 from harness.experiment.exploration import Exploration, explore
 from harness.experiment.lab import misplacement
@@ -26,6 +28,20 @@ from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
 from harness.pages.probe import Probe
+
+
+class Applicability(StrEnum):
+    """Whether a break can be used on an engine, and if not, why."""
+
+    USABLE = "usable"
+    UNTRIED = "untried"
+    """None of its probes can run on the engine, so its sites were not searched for."""
+    UNJUDGED = "unjudged"
+    """It has a site, but no probe that can judge it."""
+    ABSENT = "absent"
+    """The engine does not have the code that it changes."""
+    DIFFERENT = "different"
+    """The engine writes that code differently."""
 
 
 class Application(msgspec.Struct, frozen=True):
@@ -38,10 +54,42 @@ class Application(msgspec.Struct, frozen=True):
     """The page's probes that can judge it."""
     reason: str = ""
     """Why it cannot be used."""
+    kind: Applicability = Applicability.USABLE
+
+
+class Storage(msgspec.Struct, frozen=True):
+    """What storing does to shapes and dtypes."""
+
+    shape_changes: list[ShapeChange] = []
+    dtype: str = "float64"
+    """As in `SurveyStep`, like the next."""
+    reads_late: bool = False
+
+
+class Accumulation(msgspec.Struct, frozen=True):
+    """How gradients are accumulated: see `SurveyStep`."""
+
+    initial_gradient: str = ""
+    second_backward: str = ""
+    shares_memory: bool = False
+    unsummed_in_leaf: str = ""
+    """What happened to a gradient that was not summed: crash or stored; empty if unknown."""
+    unsummed_inside: str = ""
+
+
+class Unbroadcasting(msgspec.Struct, frozen=True):
+    """How an engine sums gradients to the shapes of operands."""
+
+    kind: Literal["scalars", "functions", "named", "inside", "missing", "refused", "unknown"]
+    """There are no shapes; functions do (the diagnosis lists them as reducers); functions do,
+    judging by their names; the ops do; nothing does; it does not broadcast."""
+    names: list[str] = []
+    reason: Message = EMPTY
+    """What shows that nothing does, or that it does not broadcast."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """The doctor's report. Schema 1: keys may be added, never renamed."""
+    """What the doctor found: see `harness.report.doctor_facts` for its JSON."""
 
     schema: int
     engine: str
@@ -50,10 +98,9 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """arrays, scalars or functional."""
     interface: dict[str, str] = msgspec.field(name="speech")
     """How breaklab calls it: leaf, data, grad, backward or pull, functions."""
-    storage: list[str]
-    """What storing does to shapes and dtypes."""
-    accumulation: list[str]
-    unbroadcasting: list[str]
+    storage: Storage
+    accumulation: Accumulation
+    unbroadcasting: Unbroadcasting
     reducers: list[Reducer]
     ops: dict[str, list[str]]
     probes: list[Fit]
@@ -68,7 +115,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     @property
     def usable(self) -> list[Application]:
         """The breaks that can be tried: they have a site, and probes that can judge them."""
-        return [item for item in self.breaks if item.sites and item.probes]
+        return [item for item in self.breaks if item.kind is Applicability.USABLE]
 
     @property
     def is_sound(self) -> bool:
@@ -104,9 +151,11 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         files=len(exploration.engine.sources),
         kind=exploration.engine.dialect.kind or "",
         interface=dict(_interface(exploration)),
-        storage=list(_storage(exploration)),
-        accumulation=list(_accumulation(exploration)),
-        unbroadcasting=list(_unbroadcasting(exploration, fits, catalogue)),
+        storage=_storage(exploration),
+        accumulation=_accumulation(exploration),
+        unbroadcasting=_unbroadcasting(
+            exploration, fits.get(catalogue.conventions.unbroadcasting_probe or "")
+        ),
         reducers=exploration.reducers,
         ops=exploration.steps[-1].ops,
         probes=list(fits.values()),
@@ -139,8 +188,8 @@ def _without_design(
 
 def _design(probe: Probe, fits: dict[str, Fit], exploration: Exploration) -> str:
     """Return the property of the engine's design that would show on this probe; "" for none."""
-    changes = exploration.storage.shape_changes
-    if any(f"{shape} is " in changes for shape in _RANKS if len(shape) in _ranks(probe)):
+    changed = {len(change.shape) for change in exploration.storage.shape_changes}
+    if changed & _ranks(probe):
         return "it changes such shapes"
     if probe.kind != "steps":
         return ""
@@ -153,10 +202,6 @@ def _design(probe: Probe, fits: dict[str, Fit], exploration: Exploration) -> str
     if any(item.kind == "convention" for item in fits.values()):
         return "it chooses other subgradients at kinks"
     return ""
-
-
-_RANKS: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3))
-"""The shapes with which a survey tests whether shapes are preserved."""
 
 
 def _ranks(probe: Probe) -> set[int]:
@@ -180,109 +225,40 @@ def _interface(exploration: Exploration) -> Iterator[tuple[str, str]]:
         yield "functions", ", ".join(dialect.functions)
 
 
-def _storage(exploration: Exploration) -> Iterator[str]:
-    storage = exploration.storage
-    kind = exploration.engine.dialect.kind
-    if kind == "scalars":
-        yield "a tensor is a single number: probes use NumPy arrays of them, with NumPy's shapes"
-    if kind == "functional":
-        yield "it differentiates functions: a probe is the function, traced for each of its leaves"
-    if changes := storage.shape_changes:
-        yield f"shapes are changed: {changes}; only probes of the other ranks can be judged"
-    if storage.dtype != "float64":
-        yield f"float64 is stored as {storage.dtype}, and compared in that precision"
-    if exploration.accumulation.reads_late:
-        yield (
-            "a rule reads the value of its operand when it runs: a step between the forward and "
-            "the backward pass changes the gradient"
-        )
+def _storage(exploration: Exploration) -> Storage:
+    found, reads_late = exploration.storage, exploration.accumulation.reads_late
+    return Storage(found.shape_changes, found.dtype, reads_late)
 
 
-_BEFORE = {
-    "none": "a leaf has no gradient before the first backward pass, which stores the first one",
-    "zeros": "every leaf starts with a buffer of zeros",
-    "number": "a gradient starts as a Python number",
-}
-_SECOND = {
-    "in place": "a second backward pass adds into the same array",
-    "rebound": "a second backward pass makes a new array",
-    "replaced": "a second backward pass replaces the gradient instead of adding to it",
-    "refused": "a second backward pass is refused",
-}
+def _accumulation(exploration: Exploration) -> Accumulation:
+    found, unsummed = exploration.accumulation, exploration.steps[-1].unsummed
+    return Accumulation(
+        found.initial_gradient,
+        found.second_backward,
+        found.shares_memory,
+        unsummed.get("leaf", ""),
+        unsummed.get("inside", ""),
+    )
 
 
-_UNSUMMED = {
-    ("crash", "crash"): "a gradient of the wrong shape crashes where it is added",
-    ("crash", "stored"): "a gradient of the wrong shape crashes where it is added to a leaf",
-    ("crash", ""): "a gradient of the wrong shape crashes where it is added to a leaf",
-    ("stored", "crash"): (
-        "a gradient of the wrong shape is stored silently in a leaf, and crashes inside the graph"
-    ),
-    ("stored", "stored"): "a gradient of the wrong shape is stored silently",
-    ("stored", ""): "a gradient of the wrong shape is stored silently in a leaf",
-    ("", "crash"): "a gradient of the wrong shape crashes inside the graph",
-    ("", "stored"): "a gradient of the wrong shape is passed on silently inside the graph",
-}
-"""What happened to a gradient that was not summed, in a leaf and inside the graph."""
-
-
-def _accumulation(exploration: Exploration) -> Iterator[str]:
-    accumulation = exploration.accumulation
-    if accumulation.second_backward == "returned":
-        yield "gradients are returned, not stored, so nothing is accumulated"
-        return
-    for table, key in (
-        (_BEFORE, accumulation.initial_gradient),
-        (_SECOND, accumulation.second_backward),
-    ):
-        if key in table:
-            yield table[key]
-    if accumulation.shares_memory:
-        yield "a gradient is stored without a copy, and shares memory with another one"
-    unsummed = exploration.steps[-1].unsummed
-    if seen := _UNSUMMED.get((unsummed.get("leaf", ""), unsummed.get("inside", ""))):
-        yield seen
-
-
-def _unbroadcasting(
-    exploration: Exploration, fits: dict[str, Fit], catalogue: Catalogue
-) -> Iterator[str]:
+def _unbroadcasting(exploration: Exploration, stretched: Fit | None) -> Unbroadcasting:
+    """Return how the engine un-broadcasts; `stretched` is the fit of a probe that broadcasts."""
     if exploration.engine.dialect.kind == "scalars":
-        yield "none: a number has no shape"
-        return
-    used = [reducer for reducer in exploration.reducers if reducer.callers]
-    for reducer in used:
-        yield f"`{reducer.name}` ({reducer.file}) sums ones((4, 3)) to {reducer.shape}"
-        if reducer.central:
-            yield f"it is central: every op's gradient passes through `{reducer.central}`"
-        else:
-            yield "each op calls it: " + "; ".join(
-                f"{op} in {', '.join(f'`{caller}`' for caller in callers)}"
-                for op, callers in reducer.callers.items()
-            )
-        for flaw in reducer.flaws:
-            yield f"`{reducer.name}` is wrong: {flaw}"
-    if used:
-        return
+        return Unbroadcasting("scalars")
+    if any(reducer.callers for reducer in exploration.reducers):
+        return Unbroadcasting("functions")
     if names := exploration.engine.names.get("unbroadcast"):
-        listed = ", ".join(f"`{name}`" for name in ([names] if isinstance(names, str) else names))
-        yield f"judging by the name, {listed}; no function was observed to sum ones((4, 3)) to (3,)"
-        return
-    stretched = fits.get(catalogue.conventions.unbroadcasting_probe or "")
+        return Unbroadcasting("named", [names] if isinstance(names, str) else list(names))
     if stretched and stretched.verdict == "fits":
-        yield "it un-broadcasts inside its ops, not in a separate function"
-    elif stretched and stretched.verdict == "bug":
-        yield f"it does not un-broadcast: {stretched.reason}"
-    elif stretched and stretched.reason.template == REFUSAL:
-        yield f"it does not broadcast: {stretched.reason}"
-    else:
-        yield "none was found"
+        return Unbroadcasting("inside")
+    if stretched and stretched.verdict == "bug":
+        return Unbroadcasting("missing", reason=stretched.reason)
+    if stretched and stretched.kind == "refusal":
+        return Unbroadcasting("refused", reason=stretched.reason)
+    return Unbroadcasting("unknown")
 
 
 # ----- Breaks -----
-
-UNJUDGED = "none of its probes can run on the engine"
-"""The reason why a break is not even tried."""
 
 
 def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Application]:
@@ -292,20 +268,25 @@ def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Applicatio
             continue
         try:
             if not page.probes and not _split(page, fits, context)[0]:
-                yield Application(page.id, [], [], UNJUDGED)  # finding its sites would take time
+                # Finding its sites would take time.
+                reason = "none of its probes can run on the engine"
+                yield Application(page.id, [], [], reason, Applicability.UNTRIED)
                 continue
             experiment = prepare(page, context.catalogue, context.engine)
         except DoesNotApply as error:
-            yield Application(page.id, [], [], error.reason)
+            kind = Applicability.ABSENT if error.absent else Applicability.DIFFERENT
+            yield Application(page.id, [], [], error.reason, kind)
             continue
         except BreaklabError as error:  # for example, if the patched source is not valid Python
-            yield Application(page.id, [], [], error.problem.splitlines()[0])
+            problem = error.problem.splitlines()[0]
+            yield Application(page.id, [], [], problem, Applicability.DIFFERENT)
             continue
         fitting, lacking = _split(page, fits, context)
         reason = "" if fitting else f"no probe of the page can run on it: {lacking}"
         if misplaced := fitting and misplacement(experiment, context.baseline):
             fitting, reason = [], str(misplaced)
-        yield Application(page.id, experiment.sites, fitting, reason)
+        kind = Applicability.USABLE if fitting else Applicability.UNJUDGED
+        yield Application(page.id, experiment.sites, fitting, reason, kind)
 
 
 def _split(page: Page, fits: dict[str, Fit], context: Context) -> tuple[list[str], str]:

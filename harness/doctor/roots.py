@@ -19,18 +19,32 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from harness.core.message import Message, message
 from harness.core.report import SiteReport
 from harness.core.run import TraceStep
 from harness.engines.engine import Engine
 from harness.pages.probe import Probe
 from harness.patch.scope import OPERATIONS, is_operation
 from harness.patch.side import quiet_parse
+
+
+class Use(StrEnum):
+    """How a tensor or an op is used. Of equally good features, the last in this order counts."""
+
+    BROADCASTING = "broadcasting"
+    CHAIN = "chain"
+    LEAF_TWICE = "leaf-twice"
+    CREATED = "new-axis"
+    SECOND = "result-as-second-operand"
+    RESULT_TWICE = "result-twice"
+    STRETCHED = "stretched-axis"
+    SAME = "tensor-and-itself"
+    TWICE = "twice"
 
 
 @dataclass(frozen=True, order=True)
@@ -40,7 +54,7 @@ class Feature:
     op: str
     """Empty for a property of the graph, or for broadcasting in any op."""
     detail: str = ""
-    """How the op is used; empty for any use of it."""
+    """A `Use`, or the numbers of axes of the operands; empty for any use of the op."""
 
 
 @dataclass(frozen=True)
@@ -53,43 +67,13 @@ class Root:
     """The most basic one first."""
 
 
-CREATED, STRETCHED, SAME = "a new axis", "a stretched axis", "itself"
-LEAF_TWICE, RESULT_TWICE, TWICE = "a leaf twice", "a result twice", "twice"
-CHAIN, SECOND, BROADCASTING = "a chain", "a result as second operand", "broadcasting"
-
-_GENERIC: Mapping[str, Message] = {
-    CREATED: message("broadcasting to a new axis"),
-    STRETCHED: message("broadcasting of a stretched axis"),
-    BROADCASTING: message("broadcasting"),
-    LEAF_TWICE: message("a leaf that is used twice"),
-    RESULT_TWICE: message("a result that is used twice"),
-    TWICE: message("a tensor that is used twice"),
-    CHAIN: message("a backward pass through several ops"),
-    SECOND: message("a result as the second operand"),
-}
-
-_WIDER = {
-    CREATED: BROADCASTING,
-    STRETCHED: BROADCASTING,
-    LEAF_TWICE: TWICE,
-    RESULT_TWICE: TWICE,
+_WIDER: Mapping[str, str] = {
+    Use.CREATED: Use.BROADCASTING,
+    Use.STRETCHED: Use.BROADCASTING,
+    Use.LEAF_TWICE: Use.TWICE,
+    Use.RESULT_TWICE: Use.TWICE,
 }
 """What two different features of the graph have in common."""
-
-
-def name_of(root: Root) -> Message:
-    """Return what a root is, in a few words."""
-    feature = root.feature
-    if feature is None:
-        return message("`{probe}`", probe=root.probes[0])
-    if not feature.op:
-        return _GENERIC[feature.detail]
-    if feature.detail in (CREATED, STRETCHED):
-        detail = message(feature.detail)
-        return message("`{op}` with {detail}", op=feature.op, detail=detail)
-    if feature.detail == SAME:
-        return message("`{op}` of a tensor and itself", op=feature.op)
-    return message("`{op}`", op=feature.op)
 
 
 # ----- Features -----
@@ -107,21 +91,21 @@ def _features(walk: Sequence[TraceStep]) -> Iterator[Feature]:
     uses = Counter(parent for step in steps.values() for parent in step.parents)
     for step in steps.values():
         if uses[step.index] > 1:
-            yield Feature("", RESULT_TWICE if step.op else LEAF_TWICE)
+            yield Feature("", Use.RESULT_TWICE if step.op else Use.LEAF_TWICE)
         if not step.op:
             continue
         yield Feature(step.op)
         operands = [steps.get(-1 if parent is None else parent) for parent in step.parents]
         for position, operand in enumerate(operands):
             if operand and operand.op:
-                yield Feature("", CHAIN)
+                yield Feature("", Use.CHAIN)
                 if position:
-                    yield Feature("", SECOND)
+                    yield Feature("", Use.SECOND)
         if len(step.parents) == 2 and len(set(step.parents)) == 1:
-            yield Feature(step.op, SAME)
+            yield Feature(step.op, Use.SAME)
         for detail in _details(step, [operand for operand in operands if operand]):
             yield Feature(step.op, detail)
-            if detail in (CREATED, STRETCHED):
+            if detail in (Use.CREATED, Use.STRETCHED):
                 yield Feature("", detail)
 
 
@@ -134,9 +118,9 @@ def _details(step: TraceStep, operands: Sequence[TraceStep]) -> Iterator[str]:
         return
     for one in own:
         if len(one) < len(shape):
-            yield CREATED
+            yield Use.CREATED
         if any(n == 1 < m for n, m in zip(one[::-1], shape[::-1], strict=False)):
-            yield STRETCHED
+            yield Use.STRETCHED
 
 
 def _broadcasts(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:

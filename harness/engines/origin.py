@@ -14,7 +14,9 @@ from types import CodeType, FrameType, TracebackType
 
 import harness
 from harness.core.run import Origin, Raiser
+from harness.core.vocabulary import Lack
 from harness.engines.adapter.calling import call_engine, pull_back
+from harness.engines.adapter.unsupported import Unsupported
 from harness.engines.library import CODE_OF
 from harness.engines.loader import file_of
 
@@ -42,7 +44,7 @@ def origin_of(error: BaseException, probe: str = "") -> Origin | None:
         raiser = "statement"
     place = next((step for step in reversed(steps) if file_of(step.tb_frame)), None)
     at = _place(place) if place else ("", 0, "", "")
-    return Origin(raiser, *at, _is_in_backward(steps), _missing(error, steps))
+    return Origin(raiser, *at, _is_in_backward(steps), *_lack(error, steps))
 
 
 def _place(step: TracebackType) -> tuple[str, int, str, str]:
@@ -111,7 +113,15 @@ def _opcode(step: TracebackType) -> tuple[str, object]:
     return "", None
 
 
-def _missing(error: BaseException, steps: Sequence[TracebackType]) -> str:
+def _lack(error: BaseException, steps: Sequence[TracebackType]) -> tuple[Lack | None, str]:
+    """Return what is missing, if that is the cause, and its name."""
+    if isinstance(error, Unsupported):
+        return error.lack, error.missing
+    name = _missing_in_numpy(error, steps)
+    return (Lack.NUMPY_NAME, name) if name else (None, "")
+
+
+def _missing_in_numpy(error: BaseException, steps: Sequence[TracebackType]) -> str:
     """Return the name that NumPy lacks, if that is the cause: `numpy.float`; else ""."""
     last = steps[-1]
     frame = last.tb_frame

@@ -16,7 +16,7 @@ import msgspec
 from harness.answer_key.conditioning import description_of, ill_conditioned
 from harness.answer_key.outcome import MEASUREMENTS
 from harness.core.errors import EnvironmentProblem
-from harness.core.message import Message, message
+from harness.core.message import Kind, Message, message
 from harness.core.report import RunReport
 from harness.core.rounding import repeats
 from harness.core.run import Digest, Measured, Run, TraceStep
@@ -42,7 +42,7 @@ Traces = Mapping[Pair, Sequence[TraceStep]]
 """Recorded backward walks."""
 
 
-UNREPEATABLE = message("it gives different numbers each time: use a seeded generator")
+UNREPEATABLE = message(Kind.UNREPEATABLE)
 
 
 @dataclass(eq=False)

@@ -15,12 +15,12 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from harness.answer_key.outcome import MEASUREMENTS, OUTPUT, judge
+from harness.answer_key.outcome import MEASUREMENTS, judge
 from harness.core.errors import InternalError
-from harness.core.message import EMPTY, Message, message, verbatim
+from harness.core.message import EMPTY, Kind, Message, message, verbatim
 from harness.core.run import LIMITS, Array, Failure, Origin, Run, pack
-from harness.core.vocabulary import Loss
-from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
+from harness.core.vocabulary import Lack, Loss
+from harness.engines.adapter.unsupported import library_specific
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline, Pair, does_not_load
 from harness.pages.probe import Probe
@@ -53,9 +53,11 @@ class Fit(msgspec.Struct, frozen=True):
     file: str = ""
     """If it failed: the engine's file, below its root, that was being executed."""
     line: int = 0
+    lack: Lack | None = None
+    """If it lacks something: what."""
+    missing: str = ""
+    """Its name, if it has one."""
 
-
-REFUSAL = "the engine refuses this: {text}"
 
 ORDER: tuple[Conformance, ...] = ("lacks", "unjudged", "differs", "bug", "fits")
 """If the losses of a probe lead to different verdicts, the first in this order counts."""
@@ -81,8 +83,10 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
     portable = [probe for probe in probes if probe.kind in ("gradient", "steps")]
     runs = _clean_runs(engine, portable, baseline)
     keys = _answer_key(portable, baseline)
-    layer = verbatim(f"{LIBRARY_SPECIFIC}: a layer's methods")
-    fits = {probe.name: Fit(probe.name, "lacks", layer) for probe in probes}
+    layer = verbatim(str(library_specific("a layer's methods")))
+    fits = {
+        probe.name: Fit(probe.name, "lacks", layer, lack=Lack.LIBRARY_FEATURE) for probe in probes
+    }
     for probe in portable:
         item = _fit_probe(probe, runs, keys, engine)
         if item.verdict == "bug":
@@ -182,7 +186,8 @@ def _fit(probe: Probe, run: Run, keys: Mapping[Loss | None, Run], loss: Loss | N
             "{difference}: an epsilon, or a different precision", difference=judged.evidence
         )
         return Fit(run.probe, "differs", slight)
-    is_forward = judged.first_divergence == OUTPUT or (
+    first = judged.first_divergence
+    is_forward = (first is not None and first.kind is Kind.OUTPUT) or (
         judged.kind == "shape" and judged.entry == "loss"
     )
     if is_forward or judged.kind == "dtype":
@@ -201,10 +206,11 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
     origin = failure.origin or Origin("engine", in_backward=True)  # such as a signal
 
     def fit(verdict: Conformance, reason: Message, kind: str = "") -> Fit:
-        return Fit(probe, verdict, reason, kind, origin.file, origin.line)
+        place = origin.file, origin.line
+        return Fit(probe, verdict, reason, kind, *place, origin.lack, origin.missing)
 
     text = verbatim(failure.message) if failure.message else failure.sentence
-    if origin.missing:
+    if origin.lack is Lack.NUMPY_NAME:
         return fit("lacks", missing_name(origin))
     if failure.type in LIMITS:
         reason = message("it exceeds a limit of breaklab: {failure}", failure=failure.sentence)
@@ -218,7 +224,7 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
         reason = message("the probe itself fails there: {failure}", failure=failure.sentence)
         return fit("unjudged", reason, "probe")
     if origin.raiser == "statement" and (failure.message or not origin.in_backward):
-        return fit("lacks", message(REFUSAL, text=text), "refusal")
+        return fit("lacks", message("the engine refuses this: {text}", text=text), "refusal")
     if failure.type in LACKING and not origin.in_backward:
         return fit("lacks", text)
     return fit("bug", failure.sentence, "crash")

@@ -21,6 +21,7 @@ from harness.core.report import ClaimReport, Comparison, Graph, Node, Numbers, R
 from harness.core.rounding import margin
 from harness.core.run import CREATED, Array, Run, TraceStep
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
+from harness.core.vocabulary import Phase
 from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
 
@@ -145,16 +146,13 @@ def explain(
         evidence["fingerprint"] = fingerprint(
             actual, expected, sizes=_sizes(leaves), constants=constants
         )
-    failed = run.failure is not None and run.failure.phase == BACKWARD
+    failed = run.failure is not None and run.failure.phase is Phase.BACKWARD
     names = leaf_names(clean or (), leaves)
     if divergence := first_divergence(broken or (), clean or (), names, failed=failed):
         evidence["first_divergence"] = divergence.sentence
         evidence["graph"] = _graph(divergence, names)
     return evidence
 
-
-BACKWARD = "the backward pass"
-"""The phase of a run in which its walk is recorded."""
 
 WHOLE, NEAR = 12, 8
 """The most nodes of a graph that is drawn whole, and the number drawn of a larger one."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.run import Origin
+from harness.core.vocabulary import Lack, Phase
 from harness.engines import SETTINGS
 from harness.engines.aliases import adds_in_place, likely_names, spellings
 from harness.engines.engine import Dialect, Engine
@@ -139,16 +140,18 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     last = steps[-1]
     failure = last.failure
     assert failure is not None
-    if failure.origin and failure.origin.missing:
+    if failure.origin and failure.origin.lack is Lack.NUMPY_NAME:
         return _missing_name_problem(target, failure.origin)
     reason = failure.message if failure.type == "SurveyFailed" else str(failure)
     attempts = "".join(f"\n    {attempt}" for attempt in last.attempts[:6])
     attempts = f"\n  tried:{attempts}" if attempts else ""
     remedies = {
-        "the import": _import_remedy(target, failure.type, failure.message),
-        "the class": f'name the tensor class: `target = "{_place(target)}:Tensor"`, '
-        f"or one of the functions {', '.join(FUNCTIONAL)}",
-        "the tensors": _expressions_remedy(last),
+        Phase.IMPORT: _import_remedy(target, failure.type, failure.message),
+        Phase.CLASS: _setting(
+            f'name the tensor class: `target = "{_place(target)}:Tensor"`, '
+            f"or one of the functions {', '.join(FUNCTIONAL)}"
+        ),
+        Phase.TENSORS: _setting(_expressions_remedy(last)),
     }
     raiser = failure.origin.raiser if failure.origin else "engine"
     ours = raiser in ("adapter", "probe") and failure.type != "SurveyFailed"
@@ -157,7 +160,7 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     )
     remedy = remedies.get(last.step, other)
     problem = f"the engine `{target.engine}` cannot be used: {reason}{attempts}"
-    return EnvironmentProblem(problem, _line(remedy))
+    return EnvironmentProblem(problem, remedy)
 
 
 def _expressions_remedy(step: SurveyStep) -> str:
@@ -194,10 +197,8 @@ def _missing_name_problem(target: Target, origin: Origin) -> EnvironmentProblem:
     )
 
 
-def _line(remedy: str) -> str:
-    return (
-        f"in [engine] of {SETTINGS}, {remedy}" if "`" in remedy[:60] and "=" in remedy else remedy
-    )
+def _setting(remedy: str) -> str:
+    return f"in [engine] of {SETTINGS}, {remedy}"
 
 
 def _import_remedy(target: Target, kind: str, message: str) -> str:

@@ -27,7 +27,6 @@ from harness.pages.front_matter import Break, PatchFront, ProbedFront, Question
 from harness.pages.page import Fence, Page
 from harness.pages.probe import Probe
 from harness.patch import (
-    ABSENT,
     Patch,
     Patched,
     apply_patch,
@@ -282,14 +281,15 @@ def apply_first(candidates: Sequence[Patch], sources: Mapping[str, str]) -> Patc
     none = message(
         "none of the {count} portable blocks has a site in this engine", count=len(problems)
     )
-    reasons = [problem.reason for problem in problems if isinstance(problem, DoesNotApply)]
-    present = [reason for reason in reasons if ABSENT not in reason]
+    unmatched = [problem for problem in problems if isinstance(problem, DoesNotApply)]
+    nearest = min(unmatched, key=lambda problem: problem.absent, default=None)
     raise DoesNotApply(
-        next(iter([*present, *reasons]), str(none)),
+        nearest.reason if nearest else str(none),
         lambda: (
             lines([none, *(p.complaint for p in problems)]),
             as_message("add a diff block for this engine"),
         ),
+        absent=nearest is not None and nearest.absent,
     )
 
 

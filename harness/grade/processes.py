@@ -14,7 +14,7 @@ import msgspec
 
 from harness.core import PACKAGES
 from harness.core.errors import EnvironmentProblem
-from harness.core.vocabulary import visible
+from harness.core.vocabulary import Phase, visible
 from harness.grade.disclosure import ENDED, Words
 from harness.grade.files import SubmittedFiles
 from harness.grade.plan import GradingPlan
@@ -296,7 +296,7 @@ class _Process:
             return reply
         self.lost = True
         answer = frame if isinstance(frame, NoFrame) else NoFrame.REFUSED
-        failure = failure_of_child(self.worker, answer, self.limits, phase)
+        failure = failure_of_child(self.worker, answer, self.limits, Phase.RUN)
         self.worker.end()
         late = answer is NoFrame.LATE
         if failure.type in _LIMITS:

@@ -312,12 +312,12 @@ class FrontReader:
     def _explain(
         self, text: str, names: tuple[str, ...], kind: type[PageFront] | None = None
     ) -> PageError:
-        problem, _, place = text.partition(" - at ")
+        text, _, place = text.partition(" - at ")
         path = (int(part) if part.isdigit() else part for part in re.findall(r"\w+", place))
         key: Key = (*names, *path)
-        if unknown := re.search(r"unknown field `(.+?)`", problem):
+        if unknown := re.search(r"unknown field `(.+?)`", text):
             return self._unknown((*key, unknown.group(1)), kind)
-        if missing := re.search(r"missing required field `(.+?)`", problem):
+        if missing := re.search(r"missing required field `(.+?)`", text):
             key = (*key, missing.group(1))
             return self.mistake(
                 key,
@@ -326,7 +326,7 @@ class FrontReader:
             )
         return self.mistake(
             key,
-            message("is wrong: {problem}", problem=problem),
+            message("is wrong: {problem}", problem=text),
             message("write {example}", example=as_message(_REMEDIES[str(key[0])])),
         )
 

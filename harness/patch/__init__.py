@@ -5,12 +5,11 @@
 `breaks/README.md` describes the notation, and `tests/harness/patch` shows it by example.
 """
 
-from harness.patch.apply import ABSENT, Patched, apply_patch
+from harness.patch.apply import Patched, apply_patch
 from harness.patch.notation import Hunk, Patch, combine, parse_patch
 from harness.patch.scope import Names
 
 __all__ = [
-    "ABSENT",
     "Hunk",
     "Names",
     "Patch",

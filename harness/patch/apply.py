@@ -27,9 +27,6 @@ from harness.patch.scope import Alternative
 from harness.patch.side import quiet_parse
 from harness.patch.tree import Node, Source
 
-ABSENT = "no definition has this name"
-"""The reason why a hunk matches nothing if its scope does not exist in the engine."""
-
 
 @dataclass(frozen=True)
 class Patched:
@@ -149,8 +146,8 @@ def _does_not_apply(hunk: Hunk, sources: Mapping[str, str]) -> DoesNotApply:
 
     scope = hunk.scope.text or "(the whole module)"
     exists = any(hunk.scope.may_be_in(file, text) for file, text in sources.items())
-    reason = f"{scope}: {'the code is not in it' if exists else ABSENT}"
-    return DoesNotApply(reason, explanation, (hunk.path, hunk.line))
+    reason = f"{scope}: {'the code is not in it' if exists else 'no definition has this name'}"
+    return DoesNotApply(reason, explanation, (hunk.path, hunk.line), absent=not exists)
 
 
 def _refuse_ambiguity(hunk: Hunk, matches: Sequence[FileMatch]) -> None:

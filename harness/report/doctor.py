@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.vocabulary import shortened, some
+from harness.core.vocabulary import Lack, shortened, some
 from harness.doctor.defects import Defect
-from harness.doctor.diagnosis import UNJUDGED, Application, Diagnosis
-from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC
+from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.experiment.conformance import Fit
-from harness.patch import ABSENT
+from harness.report.doctor_facts import accumulation, storage, unbroadcasting
 from harness.report.doctor_summary import heading_of, show_summary, witness_of
 from harness.report.terminal import Screen, counted, places
-
-_LACKING = re.compile(r"the engine has no `(\w+)`")
 
 LONGEST = 140
 """The length at which a reason is cut, in characters."""
@@ -43,9 +39,9 @@ def _show_everything(console: Screen, diagnosis: Diagnosis) -> None:
     console.print(Text("How breaklab calls it", "bold"))
     _show_table(console, diagnosis.interface.items())
     for title, lines in (
-        ("Storage", diagnosis.storage),
-        ("How gradients are accumulated", diagnosis.accumulation),
-        ("Un-broadcasting", diagnosis.unbroadcasting),
+        ("Storage", list(storage(diagnosis))),
+        ("How gradients are accumulated", list(accumulation(diagnosis))),
+        ("Un-broadcasting", list(unbroadcasting(diagnosis))),
     ):
         if lines:
             console.print(Text(title, "bold"))
@@ -94,22 +90,22 @@ def _show_probes(console: Screen, fits: list[Fit]) -> None:
     )
     if all(item.verdict in ("lacks", "unjudged", "differs") for item in fits):
         _say(console, Text("Nothing was judged.", "bold red"))
-    lacking = [(str(item.reason), item.probe) for item in fits if item.verdict == "lacks"]
-    others = [pair for pair in lacking if not pair[0].startswith(LIBRARY_SPECIFIC)]
-    if own := len(lacking) - len(others):
+    lacking = [item for item in fits if item.verdict == "lacks"]
+    if own := sum(item.lack is Lack.LIBRARY_FEATURE for item in lacking):
         _say(console, f"{own} need layers, optimizers, data or a tape, which it does not have.")
-    counts: dict[str, int] = {}
-    for reason, _ in others:
-        if match := _LACKING.match(reason):
-            counts[match[1]] = counts.get(match[1], 0) + 1
-    if counts:
-        _say(console, f"{sum(counts.values())} need operations that it lacks: {_listed(counts)}.")
-    others = [pair for pair in others if not _LACKING.match(pair[0])]
-    _show_reasons(console, "These need something else that it lacks:", others)
-    unjudged = [(str(item.reason), item.probe) for item in fits if item.verdict == "unjudged"]
-    _show_reasons(console, "breaklab cannot judge these:", unjudged)
-    differing = [(str(item.reason), item.probe) for item in fits if item.verdict == "differs"]
-    _show_reasons(console, "These define or round something differently:", differing)
+    if operations := [item.missing for item in lacking if item.lack is Lack.OPERATION]:
+        listed = _listed(set(operations))
+        _say(console, f"{len(operations)} need operations that it lacks: {listed}.")
+    others = [item for item in lacking if item.lack in (None, Lack.NUMPY_NAME)]
+    unjudged, differing = (
+        [item for item in fits if item.verdict == verdict] for verdict in ("unjudged", "differs")
+    )
+    for title, items in (
+        ("These need something else that it lacks:", others),
+        ("breaklab cannot judge these:", unjudged),
+        ("These define or round something differently:", differing),
+    ):
+        _show_reasons(console, title, [(str(item.reason), item.probe) for item in items])
     console.print()
 
 
@@ -138,27 +134,25 @@ def _show_defects(console: Screen, defects: list[Defect]) -> None:
 
 def _show_breaks(console: Screen, diagnosis: Diagnosis) -> None:
     breaks, usable = diagnosis.breaks, diagnosis.usable
-    unjudged = [item for item in breaks if item.sites and not item.probes]
-    untried = [item.break_ for item in breaks if item.reason == UNJUDGED]
-    without_site = [item for item in breaks if not item.sites and item.reason != UNJUDGED]
+    by_kind = {kind: [item for item in breaks if item.kind is kind] for kind in Applicability}
     console.print(Text("Breaks", "bold"))
     _say(console, f"{len(usable)} of {len(breaks)} can be used: harness break ID --engine ...")
     _show_table(
         console,
         [(i.break_, f"{_places(i)}; {counted(len(i.probes), 'probe')}") for i in usable],
     )
-    if unjudged:
+    if unjudged := by_kind[Applicability.UNJUDGED]:
         _say(console, f"{len(unjudged)} have a site, but no probe that can judge them:")
         rows = [(item.break_, f"{_places(item)}; {item.reason}") for item in unjudged]
         _show_table(console, rows)
-    if untried:
-        text = f"{len(untried)} have no probe that can run on it:"
-        _say(console, Text.assemble(text, (f" {', '.join(untried)}", "dim")))
-    missing = [item.break_ for item in without_site if ABSENT in item.reason]
-    if missing:
-        text = f"{len(missing)} change code that it does not have:"
-        _say(console, Text.assemble(text, (f" {', '.join(missing)}", "dim")))
-    different = [(i.reason, i.break_) for i in without_site if ABSENT not in i.reason]
+    for kind, title in (
+        (Applicability.UNTRIED, "have no probe that can run on it:"),
+        (Applicability.ABSENT, "change code that it does not have:"),
+    ):
+        if names := [item.break_ for item in by_kind[kind]]:
+            text = f"{len(names)} {title}"
+            _say(console, Text.assemble(text, (f" {', '.join(names)}", "dim")))
+    different = [(item.reason, item.break_) for item in by_kind[Applicability.DIFFERENT]]
     title = f"{len(different)} change code that it writes differently:"
     _show_reasons(console, title, different)
     console.print()

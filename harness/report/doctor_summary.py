@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Diagnosis
+from harness.report.doctor_facts import accumulation, root_of
 from harness.report.terminal import Screen, counted
 
 MOST_LINES = 15
@@ -31,7 +33,9 @@ def heading_of(defect: Defect) -> Text:
     place = f" ({defect.site.file}:{defect.site.line})" if defect.site else ""
     alike = " or ".join(f"`{item.break_}`" for item in defect.alike)
     return Text.assemble(
-        (str(defect.root), "bold"), place, f" behaves like {alike}" if alike else ""
+        (root_of(defect), "bold"),
+        place,
+        f" behaves like {alike}" if alike else "",
     )
 
 
@@ -53,7 +57,7 @@ def _head(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     interface = diagnosis.interface
     calls = [interface[name] for name in ("leaf", "grad", "backward", "pull") if name in interface]
     yield _row("Calls", "; ".join(calls))
-    yield _row("Gradients", "; ".join(diagnosis.accumulation[:2]))
+    yield _row("Gradients", "; ".join(islice(accumulation(diagnosis), 2)))
     if diagnosis.defects:
         order = ", the most basic first" if len(diagnosis.defects) > 1 else ""
         count = Text(counted(len(diagnosis.defects), "finding"), "bold red")

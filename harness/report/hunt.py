@@ -11,7 +11,7 @@ import numpy as np
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.core.message import EMPTY
+from harness.core.message import Kind
 from harness.core.run import Array
 from harness.core.vocabulary import shortened
 from harness.diagnostics import DIAGNOSTICS
@@ -135,7 +135,7 @@ def show_evidence(console: Screen, evidence: Evidence) -> None:
     console.print(Text(heading, "bold"))
     for line in _checks(evidence.checks, say):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
-    if evidence.failure != EMPTY:
+    if evidence.failure.kind is not Kind.NOTHING:
         failure = say("the run fails: {failure}", failure=evidence.failure)
         console.print(Padding(Text(failure), (0, 0, 0, 2), expand=False))
     for curve in evidence.curves:

@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.message import Message
+from harness.core.message import Kind, Message
 from harness.core.report import EngineReport, Prediction, Report, RunReport, SiteReport
 from harness.core.vocabulary import OUTCOMES, Loss, Outcome, shortened, visible
 from harness.pages.page import Page
@@ -245,47 +245,41 @@ FEWEST_ROWS = 3
 """The table always has at least this many rows."""
 
 BRIEF = {
-    "{array} has shape {actual}, expected {expected}": "{actual}, not {expected}",
-    "{array} is {actual}, expected {expected}": "{actual}, not {expected}",
-    "{array} is {actual}, expected {expected} ({count} of {size} entries are wrong)": (
-        "{count} of {size} values wrong"
-    ),
-    "after step {step}, {difference}": "{difference}",
-    "{difference}; the loss ends at {actual}, lower than the correct {expected}": (
-        "loss {actual}, not {expected}"
-    ),
-    "{difference}; the loss ends at {actual}, expected {expected}": "loss {actual}, not {expected}",
-    "{actual} steps were made, expected {expected}": "{actual} steps, not {expected}",
-    "{leaf} has no gradient, expected one": "{leaf} has no gradient",
-    "{correct}; {count} leaves that the probe creates were not compared": "{correct}",
-    "{leaf} has a gradient, expected none": "{leaf} has a gradient",
-    "{name} was changed by the run": "{name} was changed",
-    "numbers were drawn from NumPy's global generator": "the global generator moved",
-    "the correct engine refuses this ({refusal}); the broken one accepts it": "no longer refused",
-    "refused, as by the correct engine: {refusal}": "refused, as it should be",
-    "refused, for another reason: {failure}; the correct engine fails with {refusal}": (
-        "refused for another reason"
-    ),
-    "{difference}; then refused, as by the correct engine: {refusal}": "{difference}",
-    "{difference}; at this kink both are valid subgradients": "another choice at a kink",
-    "{error} in {phase}: {text}": "{error} in {phase}",
-    "{error} in {phase}, at `{line}`": "{error} in {phase}",
-    "{error} in {phase}, at `{line}`: {text}": "{error} in {phase}",
-    "{failure}. Before that, silently: {difference}": "{failure}",
-    "{failure}; the correct engine fails with {refusal}": "{failure}",
-    "the forward pass": "forward",
-    "the backward pass": "backward",
-    "the patched code ran, and output and gradients are correct": "right",
-    "the patched code ran, and every step of the log is correct": "right at every step",
-    "hidden here: on this input all numbers are right": "right: hidden here",
-    "wrong inside ({where}), but cancelled by {ops}": "right: the error cancels",
-    "wrong inside ({where}), but no result is wrong": "right, but wrong inside",
-    "the patched code ran, and nothing differs by more than rounding here": "right up to rounding",
-    "it ran, but there was nothing to refuse here": "right: nothing to refuse",
-    "computed another way, same result": "right, computed another way",
-    "it ran, and nothing that was compared is wrong": "right",
+    Kind.SHAPE: "{actual}, not {expected}",
+    Kind.ARRAY: "{actual}, not {expected}",
+    Kind.ENTRIES: "{count} of {size} values wrong",
+    Kind.AFTER_STEP: "{difference}",
+    Kind.ENDS_LOWER: "loss {actual}, not {expected}",
+    Kind.ENDS: "loss {actual}, not {expected}",
+    Kind.STEPS: "{actual} steps, not {expected}",
+    Kind.NO_GRADIENT: "{leaf} has no gradient",
+    Kind.NOT_COMPARED: "{correct}",
+    Kind.EXTRA_GRADIENT: "{leaf} has a gradient",
+    Kind.MUTATED: "{name} was changed",
+    Kind.GENERATOR: "the global generator moved",
+    Kind.ACCEPTED: "no longer refused",
+    Kind.REFUSED: "refused, as it should be",
+    Kind.REFUSED_ELSEWHERE: "refused for another reason",
+    Kind.REFUSED_AFTER: "{difference}",
+    Kind.AT_KINK: "another choice at a kink",
+    Kind.FAILED_SAYING: "{error} in {phase}",
+    Kind.FAILED_AT: "{error} in {phase}",
+    Kind.FAILED_AT_SAYING: "{error} in {phase}",
+    Kind.FAILED_AFTER: "{failure}",
+    Kind.FAILED_OTHERWISE: "{failure}",
+    Kind.FORWARD: "forward",
+    Kind.BACKWARD: "backward",
+    Kind.RIGHT: "right",
+    Kind.RIGHT_LOG: "right at every step",
+    Kind.HIDDEN: "right: hidden here",
+    Kind.CANCELLED: "right: the error cancels",
+    Kind.WRONG_INSIDE: "right, but wrong inside",
+    Kind.ROUNDING: "right up to rounding",
+    Kind.NOTHING_TO_REFUSE: "right: nothing to refuse",
+    Kind.ANOTHER_WAY: "right, computed another way",
+    Kind.NOTHING_WRONG: "right",
 }
-"""What the table shows in place of these sentences of the whole report."""
+"""What the table shows in place of sentences of these kinds."""
 
 
 @dataclass(frozen=True)
@@ -665,10 +659,13 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
     return Text(next((text for text in texts if len(text) <= width), texts[-1]))
 
 
+_COMPARED = {Kind.SHAPE, Kind.ARRAY, Kind.ENTRIES, Kind.SIZE, Kind.DIGEST}
+
+
 def _compares_arrays(sentence: Message) -> bool:
     """Whether a sentence, or a part of it, is about an array that is there and differs."""
     parts = (part for part in sentence.arguments.values() if isinstance(part, Message))
-    return "array" in sentence.arguments or any(map(_compares_arrays, parts))
+    return sentence.kind in _COMPARED or any(map(_compares_arrays, parts))
 
 
 def brief(sentence: Message) -> Message:
@@ -677,7 +674,8 @@ def brief(sentence: Message) -> Message:
         name: brief(value) if isinstance(value, Message) else value
         for name, value in sentence.arguments.items()
     }
-    return Message(BRIEF.get(sentence.template, sentence.template), arguments)
+    template = BRIEF.get(sentence.kind) if sentence.kind else None
+    return Message(template or sentence.template, arguments)
 
 
 def _notes(report: Report, rows: Sequence[_Row], say: Language) -> Iterator[Text]:

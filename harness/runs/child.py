@@ -32,7 +32,7 @@ from harness.core.run import (
     is_repeatable,
     message_of,
 )
-from harness.core.vocabulary import Loss
+from harness.core.vocabulary import Loss, Phase
 from harness.engines.library import Library
 from harness.engines.loader import compile_files, load
 from harness.engines.origin import origin_of
@@ -149,14 +149,11 @@ def encode_or_fail(reply: Reply) -> Frame:
     try:
         frame = encode_reply(reply)
     except (UnicodeError, msgspec.MsgspecError, TypeError, MemoryError) as error:
-        return encode_reply(_replacement(reply, failure_of(_SENDING, error)))
+        return encode_reply(_replacement(reply, failure_of(Phase.SENDING, error)))
     if len(frame.payload) > LARGEST_PAYLOAD:
         size = f"{len(frame.payload)} bytes, and at most {LARGEST_PAYLOAD} can be sent"
-        return encode_reply(_replacement(reply, Failure(_SENDING, "ResultTooLarge", size)))
+        return encode_reply(_replacement(reply, Failure(Phase.SENDING, "ResultTooLarge", size)))
     return frame
-
-
-_SENDING = "sending the result"
 
 
 def _replacement(reply: Reply, failure: Failure) -> Reply:
@@ -221,7 +218,7 @@ class _Session:
         try:
             self.library = self._open_library()
         except BaseException as error:
-            return failure_of("the import", error, origin=origin_of(error))
+            return failure_of(Phase.IMPORT, error, origin=origin_of(error))
         if job.covered:
             self.called = self.coverage.stop()
         self.reached = set(self.recorder.executed)
@@ -328,7 +325,7 @@ def _run(session: _Session, probe: Probe, loss: Loss | None) -> Run:
     try:
         trial = Trial(session.library, probe, session.cache)
     except BaseException as error:
-        return Run(probe.name, loss, failure=failure_of("reading the probe", error))
+        return Run(probe.name, loss, failure=failure_of(Phase.PROBE, error))
     run = observe(trial, loss)
     recorder.paused = True  # what a diagnostic runs is not part of the probe
     reached = sorted(recorder.executed | session.reached)

@@ -20,7 +20,7 @@ from typing import TypeVar
 import msgspec
 
 from harness.core.run import Failure, Run
-from harness.core.vocabulary import visible
+from harness.core.vocabulary import Phase, visible
 from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyStep
 from harness.runs.protocol import (
     EngineLoaded,
@@ -111,7 +111,7 @@ def _first_losses(job: Job) -> tuple[list[int], list[int]]:
 
 def _failed_early(run: Run) -> bool:
     """Whether a run failed before the loss was computed, so that it would with any loss."""
-    return run.failure is not None and run.failure.phase in ("the leaves", "the forward pass")
+    return run.failure is not None and run.failure.phase in (Phase.LEAVES, Phase.FORWARD)
 
 
 def _run_steps(job: Job, fork: bool | None) -> list[Run]:
@@ -138,7 +138,7 @@ def _not_waited_for(job: Job, position: int, late: Counter[str]) -> Run:
     index, loss, _ = job.steps[position]
     kind = _reached_limit(late) or ""
     reason = f"not run, since {late[kind]} other runs did not end in time"
-    failure = Failure("the run", kind, reason, repeatable=False)
+    failure = Failure(Phase.RUN, kind, reason, repeatable=False)
     return Run(job.probes[index].name, loss, failure=failure)
 
 
@@ -232,7 +232,7 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
     answer = _request(worker, job.limits)
     if not isinstance(answer, EngineLoaded) or answer.failure:
         reported = answer.failure if isinstance(answer, EngineLoaded) else None
-        failure = reported or failure_of_child(worker, answer, job.limits, "the import")
+        failure = reported or failure_of_child(worker, answer, job.limits, Phase.IMPORT)
         raise EngineDoesNotLoad(failure)
     forks, previous = answer.forks, job.steps[0][0]
     runs: list[Run] = []
@@ -246,7 +246,7 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
             isinstance(answer, Run)
             and is_possible(answer, probe, loss, job.measure, may_be_empty=may_be_empty)
         ):
-            failure = failure_of_child(worker, answer, job.limits, "the run")
+            failure = failure_of_child(worker, answer, job.limits, Phase.RUN)
             if not runs or failure.type in MOST_LATE:
                 runs.append(Run(probe.name, loss, failure=failure))
             return runs, failure
@@ -269,11 +269,11 @@ def _collect_output(limits: Limits, worker: Worker) -> Printout:
         printed += answer.data
         if len(printed) > MOST_PRINTED:
             message = f"stopped after {MOST_PRINTED} bytes of text"
-            return _printout(printed, Failure("the program", "OutputLimit", message))
+            return _printout(printed, Failure(Phase.PROGRAM, "OutputLimit", message))
         answer = _decode(worker.receive(max(0.0, end - time.monotonic())))
     if isinstance(answer, ProgramEnd):
         return _printout(printed, answer.failure)
-    return _printout(printed, failure_of_child(worker, answer, limits, "the program"))
+    return _printout(printed, failure_of_child(worker, answer, limits, Phase.PROGRAM))
 
 
 def _printout(printed: bytes, failure: Failure | None) -> Printout:
@@ -310,7 +310,7 @@ def _decode(frame: Frame | NoFrame) -> Answer:
     return decode_reply(frame) or NoFrame.REFUSED
 
 
-def failure_of_child(worker: Worker, answer: Answer, limits: Limits, phase: str) -> Failure:
+def failure_of_child(worker: Worker, answer: Answer, limits: Limits, phase: Phase) -> Failure:
     """Return an unexpected reply of a child as a failure; may end the child."""
     if answer is NoFrame.LATE:
         message = f"not done after {limits.seconds:g} seconds"

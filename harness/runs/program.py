@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.core import PACKAGES
 from harness.core.run import failure_of
+from harness.core.vocabulary import Phase
 from harness.engines.engine import OUR_ENGINE
 from harness.runs.protocol import Output, Program, ProgramEnd
 from harness.runs.trial import compile_at, line_within
@@ -37,7 +38,7 @@ def execute(program: Program, send: Callable[[Output], None]) -> ProgramEnd:
         with contextlib.suppress(BaseException):
             out.flush()
         where = line_within(program.source, program.path, program.line, error)
-        return ProgramEnd(failure_of("the program", error, where))
+        return ProgramEnd(failure_of(Phase.PROGRAM, error, where))
     return ProgramEnd()
 
 

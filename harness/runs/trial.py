@@ -19,8 +19,10 @@ from numpy.random import mtrand
 
 from harness.core.rounding import agree, resolution, rounding
 from harness.core.run import (
+    COTANGENT,
     GRAD,
     MODULE_LOG,
+    OUTPUT,
     REAL,
     TRAINING_FLAGS,
     Array,
@@ -31,7 +33,7 @@ from harness.core.run import (
     failure_of,
     pack,
 )
-from harness.core.vocabulary import Loss
+from harness.core.vocabulary import Loss, Phase
 from harness.engines.creations import Creations
 from harness.engines.library import Library
 from harness.engines.origin import origin_of
@@ -269,7 +271,7 @@ class _Record:
     """What has been observed so far, in a run that may still fail."""
 
     def __init__(self) -> None:
-        self.phase = "the leaves"
+        self.phase = Phase.LEAVES
         self.step: int | None = None
         self.leaves: dict[str, Array] = {}
         self.output: Array | None = None
@@ -298,7 +300,7 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
     record.leaves = {name: pack(data) for name, data in values.items()}
     leaves = trial.leaves(values)
     before = {name: pack(library.value(leaf)) for name, leaf in leaves.items()}
-    record.phase = "the forward pass"
+    record.phase = Phase.FORWARD
     creations = trial.creations()
     with library.creating(creations):
         output = trial.call(leaves)
@@ -309,7 +311,7 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
     cotangent = cotangent_for(trial.probe.name, loss or "weighted", value.shape)
     cotangent = cotangent.astype(value.dtype)
     record.cotangent = pack(cotangent)
-    record.phase = "the backward pass"
+    record.phase = Phase.BACKWARD
     library.backward(output, cotangent)
     created = _created(library, creations)
     large = {name: leaf for name, leaf in created.items() if _is_large(library.value(leaf))}
@@ -324,13 +326,13 @@ def _observe_gradients(trial: Trial, loss: Loss | None, record: _Record) -> None
         record.gradients[name] = None if gradient is None else pack(gradient)
     after = {name: library.value(leaf) for name, leaf in leaves.items()}
     record.mutated = _mutated({**before, "cotangent": record.cotangent}, after, cotangent)
-    record.shared = _shared(gradients, {**after, "the cotangent": cotangent, "the output": value})
+    record.shared = _shared(gradients, {**after, COTANGENT: cotangent, OUTPUT: value})
 
 
 def _observe_steps(trial: Trial, _: Loss | None, record: _Record) -> None:
     values = draw(trial.probe)
     record.leaves = {name: pack(data) for name, data in values.items()}
-    record.phase, record.step = "step", 0
+    record.phase, record.step = Phase.STEP, 0
     creations, library = trial.creations(), trial.library
     steps = trial.steps(values)
     with library.creating(creations):
@@ -347,13 +349,15 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
     values, library = draw(trial.probe), trial.library
     ((name, x),) = values.items()
     record.leaves = {name: pack(x)}
-    record.phase = "making the layer"
+    record.phase = Phase.LAYER
     layer = trial.call(trial.leaves(values))
     modes, inputs = ("train", "eval", "eval", "eval", "train"), (x, x, x, x[:1], x)
     for key, mode, data in zip(MODULE_LOG, modes, inputs, strict=True):
         record.phase = key
         getattr(layer, mode)()
-        snapshot = {key: _pack_entry("output", library.value(layer(library.leaf(data))))}
+        snapshot: dict[str, Array] = {
+            key: _pack_entry("output", library.value(layer(library.leaf(data))))
+        }
         for part, state in layer.state_dict().items():
             snapshot[f"state.{part}"] = _pack_entry(part, library.value(state))
         flags = [bool(getattr(part, "training", False)) for part in layer.modules()]
@@ -362,7 +366,7 @@ def _observe_module(trial: Trial, _: Loss | None, record: _Record) -> None:
 
 def _observe_test(trial: Trial, _: Loss | None, record: _Record) -> None:
     """Call a test; only its failure can be observed."""
-    record.phase = "the test"
+    record.phase = Phase.TEST
     trial.call({})
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harness.check.runner import run_page
 from harness.core.run import Failure, Run
+from harness.core.vocabulary import Phase
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
@@ -160,7 +161,7 @@ class Recorder:
             reply, probe, loss, job.measure, may_be_empty=empty and not job.complete
         ):
             return reply
-        return Run(probe.name, loss, failure=Failure("the run", "ForgedResult", "refused"))
+        return Run(probe.name, loss, failure=Failure(Phase.RUN, "ForgedResult", "refused"))
 
 
 NUMBERS = st.sampled_from([0, -1, 1, 7, 2**31, 2**63 - 1, -(2**63), 1e308, -1e308, 5e-324])

@@ -4,11 +4,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import harness
+from harness.check.sections import sections_of
+from harness.core.vocabulary import PageKind
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
@@ -16,6 +18,7 @@ from harness.experiment.patching import prepare, with_in_place
 from harness.pages.catalogue import open_catalogue
 from harness.runs import isolated
 from harness.runs.cache import Cache
+from tests.harness.phrases import comparisons
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -30,6 +33,69 @@ def test_no_module_lies_beside_the_rooms() -> None:
 def test_every_room_is_in_the_table() -> None:
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", DOCUMENT, re.M)
     assert {room for row in rows for room in re.findall(r"`(\w+)`", row)} == ROOMS
+
+
+HEADINGS = {heading for kind in get_args(PageKind) for heading in sections_of(kind)}
+"""The sections of a page, which are part of its format."""
+
+NOT_OUR_SENTENCES = {
+    "answer_key/stage.py": {" idle"},  # a key of the recorder
+    "check/prose.py": {r"\?|predict|guess|before you"},  # what an author writes
+    "engines/survey/accumulation.py": {"None if t.grad is None else "},  # Python
+    "experiment/exploration.py": {"in place"},  # the value of a setting
+    "learn/watch.py": {r"^#\s*harness exercise ([a-z0-9-]+) "},  # a command
+    "pages/front_matter.py": {  # messages of msgspec and of tomllib
+        *("at line (\\d+)", "unknown field `(.+?)`", "missing required field `(.+?)`"),
+    },
+    "patch/side.py": {  # a message of Python
+        *("expected an indented block", "expected an indented block.* on line (\\d+)"),
+    },
+    "report/doctor_facts.py": {"in place"},  # the same setting
+    "report/hunt.py": {"false alarm"},  # a verdict
+    "runs/isolated.py": {"harness tries:"},  # a mark in what a child prints
+}
+
+
+def _compared_in(folder: Path) -> list[tuple[str, int, str]]:
+    return [
+        (file, line, text)
+        for file, line, text in comparisons(folder)
+        if not (file == "core/message.py" or text in HEADINGS | NOT_OUR_SENTENCES.get(file, set()))
+    ]
+
+
+def test_nothing_compares_or_searches_our_own_sentences() -> None:
+    assert _compared_in(FOLDER) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("x = reason == ABSENT", "no such name"),
+        ("x = ABSENT in error.reason", "no such name"),
+        ("x = f'{shape} is ' in changes", " is "),
+        ("x = reason.template == kind", "reason.template"),
+        ("x = run.phase in ('the leaves', 'the test')", "the leaves"),
+        ("x = SHORT.get(text)", "the forward pass"),
+        ("x = SHORT[text]", "the forward pass"),
+        ("x = reason.startswith(ABSENT)", "no such name"),
+        ("x = LACKING.match(reason)", "it has no `(.*)`"),
+        ("x = re.search('it has no (.*)', reason)", "it has no (.*)"),
+        ("x = reason == UNSTABLE", "message('it differs')"),
+        ("x = '=' in remedy[:60]", "remedy"),
+        ("x = str(run.evidence).partition(':')", "run.evidence"),
+        ("match reason:\n    case 'no such name': pass", "no such name"),
+    ],
+)
+def test_each_way_to_compare_a_sentence_is_found(tmp_path: Path, statement: str, text: str) -> None:
+    (tmp_path / "words.py").write_text(
+        "ABSENT = 'no such name'\nSHORT = {'the forward pass': 'forward'}\n"
+        "LACKING = re.compile('it has no `(.*)`')\nUNSTABLE = message('it differs')\n"
+    )
+    imports = f"from {tmp_path.name}.words import ABSENT, LACKING, SHORT, UNSTABLE\n"
+    (tmp_path / "uses.py").write_text(imports + statement)
+    found = {text for file, _, text in comparisons(tmp_path) if file == "uses.py"}
+    assert text in found
 
 
 def test_the_files_to_read_exist_and_are_about_fifteen() -> None:

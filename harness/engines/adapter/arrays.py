@@ -27,7 +27,7 @@ from harness.engines.adapter.calling import (
     positional,
     takes_option,
 )
-from harness.engines.adapter.unsupported import Unsupported
+from harness.engines.adapter.unsupported import Unsupported, no_operation
 from harness.engines.creations import Creations
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
@@ -334,7 +334,7 @@ class Tensor:
             if function is not None:
                 break
         else:
-            raise Unsupported("the engine has no `transpose` method or function")
+            raise no_operation("transpose")
         order = list(range(self.ndim))
         order[axes[0]], order[axes[1]] = order[axes[1]], order[axes[0]]
         swaps = name == "swapaxes" or positional(function)[1] - len(tensors) == 2
@@ -360,7 +360,7 @@ class Tensor:
         """The transpose, with all axes in reverse order."""
         function, tensors = self._bound("T")
         if function is None:
-            raise Unsupported("the engine has no `T` method or function")
+            raise no_operation("T")
         if not callable(function):
             return self.adapter.wrap(function)
         required, most = positional(function)
@@ -381,7 +381,7 @@ class Tensor:
         if method is None:
             function = self.adapter.function(name)
             if function is None:
-                raise Unsupported(f"the engine has no `{name}` method or function")
+                raise no_operation(name)
             return lambda *args, **options: self.adapter.apply(function, (self, *args), options)
         if not callable(method):
             return self.adapter.wrap(method)

@@ -15,7 +15,7 @@ from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter, Tensor
 from harness.engines.adapter.calling import call_engine, pull_back
 from harness.engines.adapter.returning import Leaf
-from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC, Unsupported
+from harness.engines.adapter.unsupported import Unsupported, library_specific
 
 
 class FunctionalAdapter(Adapter):
@@ -79,7 +79,7 @@ class FunctionalAdapter(Adapter):
     ) -> Any:
         """The output of a probe's function, with a VJP for each leaf."""
         if inspect.isgeneratorfunction(function):
-            raise Unsupported(f"{LIBRARY_SPECIFIC}: a training loop, which needs a graph")
+            raise library_specific("a training loop, which needs a graph")
         values = {name: leaf.native for name, leaf in leaves.items()}
         output, pulls = None, {}
         for name, leaf in leaves.items():

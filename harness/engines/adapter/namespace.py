@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.engines.adapter.arrays import Adapter, Tensor
 from harness.engines.adapter.optimizer import Optimizers
-from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC, PartialNamespace, Unsupported
+from harness.engines.adapter.unsupported import PartialNamespace, library_specific, no_operation
 
 _LIBRARY_SPECIFIC_PARTS = (
     *("data", "autograd", "checkpoint", "manual_seed", "GradientTape"),
@@ -42,7 +42,7 @@ class Namespace:
         if name == "losses":
             return Losses()
         if name in _LIBRARY_SPECIFIC_PARTS:
-            raise Unsupported(f"{LIBRARY_SPECIFIC}: `{name}`")
+            raise library_specific(f"`{name}`")
         return partial(self._call, name)
 
     def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
@@ -52,7 +52,7 @@ class Namespace:
             return self._adapter.apply(function, arguments, options)
         if isinstance(first, Tensor):
             return getattr(first, name)(*arguments[1:], **options)
-        raise Unsupported(f"the engine has no `{name}` method or function")
+        raise no_operation(name)
 
 
 class _Layers(PartialNamespace):

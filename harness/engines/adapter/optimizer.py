@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.engines.adapter.arrays import Adapter
-from harness.engines.adapter.unsupported import LIBRARY_SPECIFIC, PartialNamespace, Unsupported
+from harness.engines.adapter.unsupported import PartialNamespace, library_specific
 
 
 class Optimizers(PartialNamespace):
@@ -18,7 +18,7 @@ class Optimizers(PartialNamespace):
     def SGD(self, parameters: Iterable[Any], lr: float, **options: float) -> SGD:  # noqa: N802
         """Plain gradient descent; momentum and other options differ between libraries."""
         for name in options:
-            raise Unsupported(f"{LIBRARY_SPECIFIC}: `{name}`")
+            raise library_specific(f"`{name}`")
         return SGD(self._adapter, parameters, lr)
 
 

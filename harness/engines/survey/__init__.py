@@ -11,23 +11,15 @@ itself.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from harness.core.run import Failure, Name
+from harness.core.vocabulary import Phase
 from harness.engines.engine import Dialect
 from harness.sandbox.limits import Limits
 
-Step = Literal["the import", "the class", "the tensors", "the accumulation", "the un-broadcasting"]
-
-STEPS: tuple[Step, ...] = (
-    "the import",
-    "the class",
-    "the tensors",
-    "the accumulation",
-    "the un-broadcasting",
-)
+STEPS = (*(Phase.IMPORT, Phase.CLASS, Phase.TENSORS, Phase.ACCUMULATION, Phase.UNBROADCASTING),)
+"""The steps of a survey, in order."""
 
 
 ATTEMPT_MARKER = "harness tries:"
@@ -69,10 +61,18 @@ class Reducer(msgspec.Struct, frozen=True):
     """The shape to which it was seen to sum ones((4, 3))."""
 
 
+class ShapeChange(msgspec.Struct, frozen=True):
+    """A shape that the engine does not preserve, and what it stores."""
+
+    shape: tuple[int, ...]
+    stored: tuple[int, ...] | None
+    """None if it refuses such data."""
+
+
 class SurveyStep(msgspec.Struct, frozen=True):
     """The result of one step; a `failure` ends the survey."""
 
-    step: Step
+    step: Phase
     dialect: Dialect
     name: Name | None = None
     failure: Failure | None = None
@@ -89,8 +89,8 @@ class SurveyStep(msgspec.Struct, frozen=True):
     """Whether a rule reads its operands when it runs, and not in the forward pass."""
     dtype: Name = "float64"
     """The dtype in which float64 data is stored."""
-    shape_changes: Name = ""
-    """How storing data changes its shape; empty if it does not."""
+    shape_changes: list[ShapeChange] = []
+    """How storing data changes its shape."""
     reducers: list[Reducer] = []
     gradient_arguments: dict[Name, int] = {}
     """The position of the gradient in calls of functions that reduce it, by name; -1 in

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.core.run import Origin, message_of
+from harness.core.vocabulary import Lack
 from harness.engines.expressions import function_of
 from harness.engines.library import names_for
 from harness.engines.origin import origin_of
@@ -76,7 +77,7 @@ class Attempts:
     def note(self, expression: str, error: BaseException) -> None:
         """Remember why an expression cannot be used."""
         origin = origin_of(error)
-        self.cause = origin if origin and origin.missing else self.cause
+        self.cause = origin if origin and origin.lack is Lack.NUMPY_NAME else self.cause
         self._list(f"{expression}: {type(error).__name__}: {message_of(error)}")
 
     def apart(

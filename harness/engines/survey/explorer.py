@@ -15,13 +15,14 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from harness.core.run import Failure, failure_of
+from harness.core.run import Failure, failure_of, name_of_phase
+from harness.core.vocabulary import Phase
 from harness.engines.adapter.adapters import open_library
 from harness.engines.adapter.calling import attribute_of
 from harness.engines.engine import Dialect
 from harness.engines.loader import load
 from harness.engines.origin import origin_of
-from harness.engines.survey import STEPS, Step, Survey, SurveyFailed, SurveyStep
+from harness.engines.survey import STEPS, ShapeChange, Survey, SurveyFailed, SurveyStep
 from harness.engines.survey.accumulation import accumulation_of
 from harness.engines.survey.attempts import Attempts
 from harness.engines.survey.forms import FUNCTIONAL, backward_methods, classes_of, number_classes
@@ -70,7 +71,7 @@ class _Explorer:
         self.closest = task.dialect
         """The dialect with the expressions that were found, if others were not."""
 
-    def failed(self, step: Step, error: BaseException) -> SurveyStep:
+    def failed(self, step: Phase, error: BaseException) -> SurveyStep:
         """The result of a step that raised this exception."""
         attempts = self.attempts.failed if self.attempts else []
         cause = self.attempts.cause if self.attempts else None
@@ -86,14 +87,14 @@ class _Explorer:
     def load(self) -> SurveyStep:
         sys.path.insert(0, self.task.root)
         self.module = load(self.dialect.module, Path(self.task.root), self.task.sources)
-        return SurveyStep("the import", self.dialect, self.name)
+        return SurveyStep(Phase.IMPORT, self.dialect, self.name)
 
     def choose_class(self) -> SurveyStep:
         """Choose the classes of tensors, or functions that differentiate, to be tried in order."""
         names = self._guesses() if self.name is None else [self.name]
         self.candidates = {name: self._target(name) for name in names}
         self.name = names[0]
-        return SurveyStep("the class", self.dialect, self.name)
+        return SurveyStep(Phase.CLASS, self.dialect, self.name)
 
     def _target(self, name: str) -> Any:
         target: Any = self.module
@@ -122,9 +123,9 @@ class _Explorer:
     def find_expressions(self) -> SurveyStep:
         """Find how to make a leaf, read it, run the backward pass and read the gradient."""
         self.name, self.dialect = self._search()
-        changes, dtype = self._apart("the tensors", self._storage, tuple[str, str])
+        changes, dtype = self._apart(Phase.TENSORS, self._storage, tuple[list[ShapeChange], str])
         return SurveyStep(
-            "the tensors", self.dialect, self.name, shape_changes=changes, dtype=dtype
+            Phase.TENSORS, self.dialect, self.name, shape_changes=changes, dtype=dtype
         )
 
     def _search(self) -> tuple[str, Dialect]:
@@ -191,40 +192,40 @@ class _Explorer:
                 modules.append(name)
         return tuple(modules)
 
-    def _storage(self) -> tuple[str, str]:
+    def _storage(self) -> tuple[list[ShapeChange], str]:
         """Return how storing data changes its shape, and the dtype in which it is stored."""
         library = open_library(self.dialect, self.module)
-        changed = []
-        dtype = "float64"
-        for shape in ((), (3,), (2, 3)):
+        changed, dtype = [], "float64"
+        shapes: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3))
+        for shape in shapes:
             try:
                 stored = library.value(library.leaf(sample(shape)))
             except BaseException:
-                changed.append(f"{shape} is refused")
+                changed.append(ShapeChange(shape, None))
                 continue
             dtype = str(stored.dtype)
             if stored.shape != shape:
-                changed.append(f"{shape} is stored as {stored.shape}")
-        return "; ".join(changed), dtype
+                changed.append(ShapeChange(shape, stored.shape))
+        return changed, dtype
 
     # ----- Accumulation and un-broadcasting -----
 
     def find_accumulation(self) -> SurveyStep:
         """Find how a gradient is added to an earlier one."""
-        step = SurveyStep("the accumulation", self.dialect, self.name)
+        step = SurveyStep(Phase.ACCUMULATION, self.dialect, self.name)
         if self.dialect.kind == "functional":
             return msgspec.structs.replace(step, second_backward="returned")
         library: Any = open_library(self.dialect, self.module)
         work = partial(accumulation_of, step, library, self.shape)
-        return self._apart("the accumulation", work, SurveyStep)
+        return self._apart(Phase.ACCUMULATION, work, SurveyStep)
 
     def find_reducers(self) -> SurveyStep:
         """Find the functions that un-broadcast, their callers, and what happens without them."""
-        step = SurveyStep("the un-broadcasting", self.dialect, self.name)
+        step = SurveyStep(Phase.UNBROADCASTING, self.dialect, self.name)
         assert self.attempts is not None
         return find_reducers(step, self.task, self.module, self.attempts)
 
-    def _apart(self, step: Step, work: Callable[[], Result], kind: type[Result]) -> Result:
+    def _apart(self, step: Phase, work: Callable[[], Result], kind: type[Result]) -> Result:
         """Return the result of `work` in a fork. Raises _FailedApart if it fails."""
 
         def attempt() -> tuple[Failure | None, Result | None]:
@@ -235,7 +236,7 @@ class _Explorer:
 
         assert self.attempts is not None
         pair: Any = tuple[Failure | None, kind | None]  # type: ignore[valid-type]
-        both = self.attempts.apart(step, attempt, pair, limited=False)
+        both = self.attempts.apart(str(name_of_phase(step)), attempt, pair, limited=False)
         failure, result = both or (Failure(step, "SurveyFailed", "it ended the process"), None)
         if failure or result is None:
             raise _FailedApart(failure or Failure(step, "SurveyFailed", "it gave no result"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from harness.core.errors import UsageError
-from harness.core.message import EMPTY, Message
+from harness.core.message import EMPTY, Kind, Message
 from harness.core.rounding import agree
 from harness.core.run import CREATED, Array, Run
 from harness.core.verdict import Alarm, Declined, Silent, Verdict
@@ -198,7 +198,7 @@ def _gradients(clue: Clue, clean: Run, broken: Run) -> Evidence:
     return Evidence(
         clue.name,
         clue.passes,
-        gradients=[] if failure != EMPTY else gradients,
+        gradients=gradients if failure.kind is Kind.NOTHING else [],
         loss=clean.loss,
         failure=failure,
     )

@@ -11,6 +11,7 @@ from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Diagnosis
 from harness.grade.feedback import Grade
 from harness.matrix.records import BreakRow, Matrix
+from harness.report.doctor_facts import accumulation, root_of, storage, unbroadcasting
 from harness.report.grading.rows import rows
 from harness.report.grading.sentences import refusals
 from harness.report.html.curves import frontier
@@ -98,11 +99,11 @@ def diagnosis_page(diagnosis: Diagnosis, say: Language = ENGLISH) -> str:
         say,
         diagnosis=diagnosis,
         notes=[
-            (say("Storage"), diagnosis.storage),
-            (say("How gradients are accumulated"), diagnosis.accumulation),
-            (say("Un-broadcasting"), diagnosis.unbroadcasting),
+            (say("Storage"), list(storage(diagnosis))),
+            (say("How gradients are accumulated"), list(accumulation(diagnosis))),
+            (say("Un-broadcasting"), list(unbroadcasting(diagnosis))),
         ],
-        findings=[(defect, _likeness(defect)) for defect in diagnosis.defects],
+        findings=[(root_of(defect), defect, _likeness(defect)) for defect in diagnosis.defects],
     )
 
 

@@ -14,9 +14,9 @@ from harness.answer_key.outcome import judge
 from harness.answer_key.stage import Infection, stage_of
 from harness.core.message import verbatim
 from harness.core.run import Failure, Origin, Run, pack
-from harness.core.vocabulary import OUTCOMES, headline
+from harness.core.vocabulary import OUTCOMES, Phase, headline
 
-CRASH = Failure("the backward pass", "ValueError", "no", "return a + b")
+CRASH = Failure(Phase.BACKWARD, "ValueError", "no", "return a + b")
 
 
 def run(*, a: Any = (1.0, 2.0), output: Any = 3.0, **rest: Any) -> Run:
@@ -139,7 +139,7 @@ def test_a_crash_after_silent_steps_says_both() -> None:
 # ----- Where the correct engine refuses the probe -----
 
 HERE = Origin("statement", "e.py", 7, "add", "raise ValueError(shape)")
-REFUSAL = Failure("step", "ValueError", "shape (3,)", "yield a + b", step=1, origin=HERE)
+REFUSAL = Failure(Phase.STEP, "ValueError", "shape (3,)", "yield a + b", step=1, origin=HERE)
 ELSEWHERE = msgspec.structs.replace(HERE, statement="raise ValueError(rank)")
 MOVED = msgspec.structs.replace(HERE, line=5)
 
@@ -153,7 +153,7 @@ def refusal(**changes: Any) -> Failure:
     [
         (None, (3.0, 2.0), [0], "silent-corruption", "guard-lost"),
         (refusal(type="ZeroDivisionError"), (3.0,), [0], "crash", None),
-        (refusal(phase="the import", step=None), (), [], "crash", None),
+        (refusal(phase=Phase.IMPORT, step=None), (), [], "crash", None),
         (refusal(step=2), (3.0, 2.0), [0], "crash", None),
         (refusal(where="yield a * b"), (3.0,), [0], "disguised-correct", "refused-elsewhere"),
         (refusal(origin=ELSEWHERE), (9.0,), [0], "silent-corruption", "value"),

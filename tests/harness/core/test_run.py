@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.core.run import Array, Measured, Run, failure_of, pack
+from harness.core.vocabulary import Phase
 from harness.runs.protocol import decode_record
 
 
@@ -37,7 +38,7 @@ def is_refused(array: dict[str, object]) -> bool:
 def test_a_run_without_free_memory_or_with_such_a_measurement_is_not_repeatable() -> None:
     run = Run("p", None)
     assert run.repeatable
-    failures = [failure_of("the run", error) for error in (ValueError("no"), MemoryError())]
+    failures = [failure_of(Phase.RUN, error) for error in (ValueError("no"), MemoryError())]
     assert [failure.repeatable for failure in failures] == [True, False]
     assert [replace(run, failure=failure).repeatable for failure in failures] == [True, False]
     for repeatable in (True, False):

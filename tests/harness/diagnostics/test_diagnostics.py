@@ -10,6 +10,7 @@ import pytest
 from harness.core.message import Message, message
 from harness.core.run import Failure, Measured, Measurement, Run, pack
 from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
+from harness.core.vocabulary import Phase
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.diagnostics.diagnostic import ONLY_KINKS, ONLY_NAN
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
@@ -26,7 +27,7 @@ NAMED = {diagnostic.name: diagnostic for diagnostic in DIAGNOSTICS}
 GRADIENT, STEPS = read_probes(
     "def g(a=(2,)):\n    'doc'\n    return a\n\ndef s(lib):\n    'doc'\n    yield {}\n", "p.py"
 )
-CRASH = Failure("the backward pass", "ValueError", "no")
+CRASH = Failure(Phase.BACKWARD, "ValueError", "no")
 
 
 def observed(gradient: Any = (1.0, 2.0), **rest: Any) -> Observation:

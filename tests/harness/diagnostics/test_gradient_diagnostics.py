@@ -8,6 +8,7 @@ import pytest
 
 from harness.core.run import Failure, Measured, Run, pack
 from harness.core.verdict import Alarm, Declined, Silent, Skipped
+from harness.core.vocabulary import Phase
 from harness.diagnostics import Observation, evaluate
 from harness.diagnostics.diagnostic import ArrayPair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS
@@ -315,7 +316,7 @@ def test_guard_takes_an_exception_for_a_refusal_and_no_death() -> None:
     assert isinstance(verdict("crash", REFUSED), Skipped)
     probe = read(REFUSED)
     for death in ("SIGSEGV", "TimeLimit", "ProcessExit"):
-        run = Run(probe.name, "weighted", failure=Failure("the run", death, ""))
+        run = Run(probe.name, "weighted", failure=Failure(Phase.RUN, death, ""))
         assert isinstance(evaluate(NAMED["guard"], Observation(probe, run, {})), Alarm)
         assert isinstance(evaluate(NAMED["crash"], Observation(probe, run, {})), Alarm)
 

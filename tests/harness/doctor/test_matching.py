@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from harness.core.run import Failure, Run, pack
+from harness.core.vocabulary import Phase
 from harness.doctor.defects import Defect, find_defects
 from harness.doctor.matching import BreakMatcher, Observed, same_result
-from harness.doctor.roots import Root
+from harness.doctor.roots import Feature, Root
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import fit
@@ -102,7 +103,7 @@ def test_a_bug_that_no_break_has_is_not_named_after_one(
 ) -> None:
     text = changed(("lambda g: fold(g * a.data,", "lambda g: fold(1.5 * g * a.data,"))
     (defect,) = defects(written(tmp_path, text), few, bench)
-    assert (str(defect.root), defect.probe, defect.alike) == ("`mul`", "mul", [])
+    assert (defect.feature, defect.probe, defect.alike) == (Feature("mul"), "mul", [])
     assert defect.site is not None
     assert (defect.site.file, defect.site.scope) == ("engine.py", "Tensor.__mul__")
     assert set(defect.probes) == {"mul-stretched-axis", "reused-leaf"}
@@ -127,12 +128,10 @@ def test_a_gradient_that_never_arrived_may_be_a_buffer_of_zeros() -> None:
 
 
 def test_failures_are_the_same_in_one_phase_and_of_one_type() -> None:
-    failure = Failure("the backward pass", "ValueError", "shapes")
-    assert same_result(
-        run(None, failure), run(None, Failure(*("the backward pass",), "ValueError", "x"))
-    )
+    failure = Failure(Phase.BACKWARD, "ValueError", "shapes")
+    assert same_result(run(None, failure), run(None, Failure(Phase.BACKWARD, "ValueError", "x")))
     assert not same_result(run(None, failure), run(None))
-    assert not same_result(run(None, failure), run(None, Failure("the output", "ValueError", "")))
+    assert not same_result(run(None, failure), run(None, Failure(Phase.FORWARD, "ValueError", "")))
 
 
 SUBS = ("sub", "sub-broadcast")

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.report import QuestionReport, Report
 from harness.core.run import Failure, Run, pack
-from harness.core.vocabulary import Loss, Outcome
+from harness.core.vocabulary import Loss, Outcome, Phase
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.lab import run_lab
@@ -109,7 +109,7 @@ def test_a_log_has_entries_with_names() -> None:
 
 
 def test_a_failure_has_a_type_and_a_message() -> None:
-    run = run_of(failure=Failure("the backward pass", "ValueError", "bad \x1b[2Jshape"))
+    run = run_of(failure=Failure(Phase.BACKWARD, "ValueError", "bad \x1b[2Jshape"))
     assert answer_to("failure.type", run, outcome="crash") == "ValueError"
     assert answer_to("failure.message", run) == "bad \\x1b[2Jshape"
     assert "`failure`" in problem_of("failure.type")
@@ -171,7 +171,7 @@ def test_an_unknown_probe_is_a_problem() -> None:
 
 
 def test_a_long_text_is_not_an_answer() -> None:
-    run = run_of(failure=Failure("the run", "ValueError", "x" * 200))
+    run = run_of(failure=Failure(Phase.RUN, "ValueError", "x" * 200))
     assert "has 200 characters" in problem_of("failure.message", run)
 
 

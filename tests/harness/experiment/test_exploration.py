@@ -9,8 +9,9 @@ import pytest
 import harness.experiment.exploration
 from harness.core.errors import EnvironmentProblem
 from harness.core.run import Failure, Origin
+from harness.core.vocabulary import Phase
 from harness.engines.engine import Dialect
-from harness.engines.survey import Survey, SurveyStep
+from harness.engines.survey import ShapeChange, Survey, SurveyStep
 from harness.experiment.exploration import Exploration, explore
 from harness.runs.cache import Cache, open_cache
 from harness.sandbox.limits import Limits
@@ -145,8 +146,8 @@ def test_a_gradient_may_be_a_tensor(tmp_path: Path) -> None:
 def test_padded_ranks_are_said_and_no_obstacle(tmp_path: Path) -> None:
     found = tried(tmp_path, changed(("np.array(data, dtype=float)", "np.atleast_2d(data)")))
     assert found.engine.dialect.kind == "arrays"
-    assert "(3,) is stored as (1, 3)" in found.storage.shape_changes
-    assert "(2, 3)" not in found.storage.shape_changes
+    assert ShapeChange((3,), (1, 3)) in found.storage.shape_changes
+    assert (2, 3) not in [change.shape for change in found.storage.shape_changes]
 
 
 def test_float32_is_noticed(tmp_path: Path) -> None:
@@ -335,6 +336,17 @@ def test_an_engine_that_cannot_be_tried_gets_one_message_and_a_remedy(
     assert "Traceback" not in said
 
 
+def test_only_a_setting_belongs_in_the_file_of_settings(tmp_path: Path) -> None:
+    folder = tmp_path / "lr=0.1"
+    folder.mkdir()
+    with pytest.raises(EnvironmentProblem, match="ZeroDivisionError") as caught:
+        tried(folder, SOUND + "\n1 / 0\n")
+    assert caught.value.remedy.startswith("`python -c")
+    with pytest.raises(EnvironmentProblem, match="does not define `Matrix`") as caught:
+        tried(folder, SOUND, "Matrix")
+    assert caught.value.remedy.startswith("in [engine] of harness.toml, name the tensor class")
+
+
 def test_a_tape_that_has_to_be_opened_is_out_of_reach_and_said_so(tmp_path: Path) -> None:
     text = """\
 import numpy as np
@@ -410,9 +422,9 @@ def test_a_name_that_numpy_lost_is_the_cause_that_is_named(tmp_path: Path, case:
 def test_a_failure_of_the_survey_itself_does_not_ask_to_fix_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = SurveyStep("the accumulation", Dialect("engine"), "Tensor")
+    step = SurveyStep(Phase.ACCUMULATION, Dialect("engine"), "Tensor")
     for raiser, remedy in (("adapter", "a limitation of breaklab"), ("engine", "fix the engine")):
-        failure = Failure("the accumulation", "TypeError", "no", origin=Origin(raiser))
+        failure = Failure(Phase.ACCUMULATION, "TypeError", "no", origin=Origin(raiser))
         steps = [msgspec.structs.replace(step, failure=failure)]
         monkeypatch.setattr(harness.experiment.exploration, "run_survey", lambda _, s=steps: s)
         with pytest.raises(EnvironmentProblem) as raised:

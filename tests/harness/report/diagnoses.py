@@ -5,7 +5,15 @@ from typing import Any
 from harness.core.message import verbatim
 from harness.core.report import SiteReport
 from harness.doctor.defects import Alike, Defect
-from harness.doctor.diagnosis import Application, Diagnosis
+from harness.doctor.diagnosis import (
+    Accumulation,
+    Applicability,
+    Application,
+    Diagnosis,
+    Storage,
+    Unbroadcasting,
+)
+from harness.doctor.roots import Feature
 from harness.experiment.conformance import Fit
 
 SITE = SiteReport("engine/tensor.py", 12, "Tensor.__mul__")
@@ -13,7 +21,7 @@ SITE = SiteReport("engine/tensor.py", 12, "Tensor.__mul__")
 
 def defect(number: int, alike: bool = False, evidence: str = "a.grad is 1, expected 2") -> Defect:
     return Defect(
-        root=verbatim(f"`op{number}`"),
+        feature=Feature(f"op{number}"),
         probe=f"probe-{number}",
         kind="value",
         evidence=verbatim(evidence),
@@ -30,13 +38,16 @@ def diagnosis(*defects: Defect, verdict: Any = "fits", **fields: Any) -> Diagnos
         "files": 2,
         "kind": "arrays",
         "interface": {"leaf": "Tensor(data)", "data": "t.data", "grad": "t.grad", "backward": "b"},
-        "storage": ["float64 is stored as float32"],
-        "accumulation": ["every leaf starts with zeros", "a second pass adds to them", "so it is"],
-        "unbroadcasting": ["none was found"],
+        "storage": Storage(dtype="float32"),
+        "accumulation": Accumulation("zeros", "in place", shares_memory=True),
+        "unbroadcasting": Unbroadcasting("unknown"),
         "reducers": [],
         "ops": {},
         "probes": [Fit("p", verdict), Fit("q", "lacks", verbatim("no such thing"))],
-        "breaks": [Application("mine", [SITE], ["p"]), Application("other", [], [], "absent")],
+        "breaks": [
+            Application("mine", [SITE], ["p"]),
+            Application("other", [], [], "absent", Applicability.ABSENT),
+        ],
         "settings": "[engine]\n",
         "defects": list(defects),
     }

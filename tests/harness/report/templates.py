@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import harness
+from harness.core.message import Kind
 
 ROOT = Path(harness.__file__).parent
 
@@ -40,6 +41,8 @@ def _literals(value: ast.expr, constants: dict[str, ast.expr]) -> Iterator[str |
     match value:
         case ast.Constant(value=str(text)):
             yield text
+        case ast.Attribute(value=ast.Name(id="Kind"), attr=name):
+            yield Kind[name].value
         case ast.IfExp(body=body, orelse=orelse):
             yield from _literals(body, constants)
             yield from _literals(orelse, constants)

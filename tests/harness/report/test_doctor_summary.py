@@ -33,7 +33,8 @@ def test_a_sound_engine_is_said_to_be_one_and_a_break_comes_next() -> None:
     assert shown(diagnosis()) == (
         "engine.tensor:Tensor, 2 files\n"
         "Calls       Tensor(data); t.grad; b\n"
-        "Gradients   every leaf starts with zeros; a second pass adds to them\n"
+        "Gradients   every leaf starts with a buffer of zeros; a second backward pass\n"
+        "            adds into the same array\n"
         "Looks wrong nothing\n"
         "Breaks      1 of 2 can be tried; 1 of 2 probes judge them\n"
         "Next        harness break mine --engine e.py:T\n"

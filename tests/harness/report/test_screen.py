@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.core.message import message, verbatim
+from harness.core.message import Kind, Message, as_parts, from_parts, message, verbatim
 from harness.core.report import (
     EngineReport,
     InPlaceRun,
@@ -47,7 +47,7 @@ def many(count: int) -> list[RunReport]:
 
 def test_a_row_has_a_word_for_each_engine_and_what_came_out() -> None:
     evidence = message(
-        "{array} has shape {actual}, expected {expected}", array="a.grad", actual="(4, 3)",
+        Kind.SHAPE, array="a.grad", actual="(4, 3)",
         expected="(3,)",
     )  # fmt: skip
     run = run_of("p", "weighted", "silent-corruption", kind="shape", evidence=evidence)
@@ -201,11 +201,12 @@ def test_a_probe_that_one_loss_takes_to_the_change_is_not_one_that_never_runs_it
 
 
 def test_a_shape_is_called_right_only_if_an_array_is_there() -> None:
-    template = "{leaf} has no gradient, expected one"
-    missing = message(template, leaf="a_leaf_with_a_very_long_name_that_does_not_fit_in_a_column")
+    missing = message(
+        Kind.NO_GRADIENT, leaf="a_leaf_with_a_very_long_name_that_does_not_fit_in_a_column"
+    )
     run = run_of("p", None, "silent-corruption", kind="value", evidence=missing)
     assert "right shape" not in "\n".join(shown(report_with([run])))
-    values = message("{array} is {actual}, expected {expected}", array="a" * 40, actual="b" * 40,
+    values = message(Kind.ARRAY, array="a" * 40, actual="b" * 40,
                      expected="c" * 40)  # fmt: skip
     wrong = msgspec.structs.replace(run, evidence=values)
     assert "right shape, wrong values" in "\n".join(shown(report_with([wrong])))
@@ -245,7 +246,7 @@ def test_no_line_is_wider_than_the_window(width: int) -> None:
 
 def test_a_narrow_table_cuts_names_before_losses_and_results() -> None:
     wrong = message(
-        "{array} is {actual}, expected {expected} ({count} of {size} entries are wrong)",
+        Kind.ENTRIES,
         array="a.grad[0, 1]", actual="1", expected="2", count="6", size="9",
     )  # fmt: skip
     name = "a-probe-with-a-long-name"
@@ -290,5 +291,13 @@ def test_a_probe_is_named_by_what_it_computes_unless_another_computes_the_same()
 
 
 def test_a_sentence_without_a_short_form_stays_as_it_is() -> None:
-    plain = message("nobody shortened {part}", part=message("the backward pass"))
+    plain = message("nobody shortened {part}", part=message(Kind.BACKWARD))
     assert str(brief(plain)) == "nobody shortened backward"
+
+
+def test_a_sentence_from_the_cache_keeps_its_short_form() -> None:
+    said = message(Kind.AFTER_STEP, step=3, difference=message(Kind.NO_GRADIENT, leaf="w"))
+    data = msgspec.msgpack.encode(said, enc_hook=as_parts)
+    cached = msgspec.msgpack.decode(data, type=Message, dec_hook=from_parts)
+    assert cached.kind is Kind.AFTER_STEP
+    assert str(brief(cached)) == str(brief(said)) == "w has no gradient"

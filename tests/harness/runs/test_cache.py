@@ -15,6 +15,7 @@ import pytest
 
 import harness
 from harness.core.run import Failure, Measured, Measurement, Run, pack
+from harness.core.vocabulary import Phase
 from harness.runs import cache as cache_module
 from harness.runs import cached_runs, database
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, code_digest, key_of
@@ -182,7 +183,7 @@ def test_only_what_is_missing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_is_not_repeatable_is_not_cached(where: str, tmp_path: Path) -> None:
     def run(repeatable: bool) -> Run:
         if where == "the run":
-            return Run("p", None, failure=Failure("the run", "A", "", repeatable=repeatable))
+            return Run("p", None, failure=Failure(Phase.RUN, "A", "", repeatable=repeatable))
         return Run("p", None, measured={"gradcheck": Measured(failure="A", repeatable=repeatable)})
 
     results = {b"lost": run(False), b"kept": run(True)}

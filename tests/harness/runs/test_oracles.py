@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.run import Failure, Run
 from harness.core.verdict import Skipped
-from harness.core.vocabulary import Loss
+from harness.core.vocabulary import Loss, Phase
 from harness.pages.probe import Probe, read_probes
 from harness.runs import cached_runs
 from harness.runs import oracles as answers
@@ -127,7 +127,7 @@ def test_a_library_that_cannot_be_imported_is_not_repeatable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object) -> None:
-        raise EngineDoesNotLoad(Failure("the import", "SIGKILL", "", repeatable=False))
+        raise EngineDoesNotLoad(Failure(Phase.IMPORT, "SIGKILL", "", repeatable=False))
 
     monkeypatch.setattr(cached_runs, "run_isolated", fail)
     (answer,) = run_on_library("torch", [(probe_of(), "uniform")], Cache(None)).values()

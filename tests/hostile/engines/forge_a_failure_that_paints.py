@@ -4,5 +4,10 @@ ENDS = ["\\x1bc"]
 
 
 def attack(tensor):
-    failure = {"phase": "\x1b[2J", "type": "\x1bc", "message": "\x1b[31m" * 200_000}
+    failure = {
+        "phase": "forward",
+        "where": "\x1b[2J",
+        "type": "\x1bc",
+        "message": "\x1b[31m" * 200_000,
+    }
     send(run("square", "weighted", failure=failure))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.message import EMPTY
+from harness.core.message import Kind
 from harness.engines.engine import find_engine
 from harness.experiment.patching import prepare
 from harness.learn.hunt.evidence import Evidence, HiddenBug, investigate
@@ -45,7 +45,7 @@ def alarms_in(evidence: Evidence) -> frozenset[Pair]:
 
 def _alarms_in_log(evidence: Evidence) -> Iterable[str]:
     """The diagnostics that raise an alarm on a log, or on its difference from the correct one."""
-    if evidence.failure != EMPTY:
+    if evidence.failure.kind is not Kind.NOTHING:
         yield "crash"
         return
     if any(curve.differs_from is not None for curve in evidence.curves):
