@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.diagnostics.crash import CRASH
 from harness.matrix.catches import Pair
 from harness.matrix.committed import committed_file, read_committed
+from harness.matrix.cover import cheapest_cover
 from harness.matrix.plan import size_of
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
@@ -202,69 +203,20 @@ def solvable(suspects: Iterable[Suspect], clues: Iterable[Clue]) -> list[Suspect
     return pool if len({suspect.family for suspect in pool}) > 1 else []
 
 
-# ----- The cheapest clues that suffice -----
-
-
 def cheapest(suspect: Suspect, pool: Collection[Suspect], clues: Iterable[Clue]) -> list[Clue]:
     """Return the cheapest clues whose verdicts no bug of another family in the pool shares.
 
-    Exact (branch and bound): a minimum-cost set cover of the bugs to rule out. Raises ValueError if
-    no clues suffice: the pool is not solvable.
+    Raises ValueError if no clues suffice: the pool is not solvable.
     """
     rivals = [other for other in pool if other.family != suspect.family]
-    sets = _useful([(_ruled_out(clue, suspect, rivals), clue) for clue in clues if clue.shows])
-    everything = (1 << len(rivals)) - 1
-    best = _greedy(sets, everything)
-    limit = sum(clue.passes for clue in best)
-    rarest = sorted(
-        (1 << k for k in range(len(rivals))),
-        key=lambda bit: sum(bool(mask & bit) for mask, _ in sets),
-    )
-
-    def search(left: int, chosen: list[Clue], passes: float) -> None:
-        nonlocal best, limit
-        if not left:
-            best, limit = chosen, passes
-            return
-        bit = next(bit for bit in rarest if left & bit)
-        rate = max((mask & left).bit_count() / clue.passes for mask, clue in sets)
-        if passes + left.bit_count() / rate >= limit:
-            return
-        for mask, clue in sets:
-            if mask & bit and passes + clue.passes < limit:
-                search(left & ~mask, [*chosen, clue], passes + clue.passes)
-
-    search(everything, [], 0.0)
-    return best
-
-
-def _ruled_out(clue: Clue, suspect: Suspect, rivals: Sequence[Suspect]) -> int:
-    """Return a bit for each rival of which the clue says something else."""
-    seen = suspect.caught & clue.shows
-    return sum(1 << k for k, rival in enumerate(rivals) if rival.caught & clue.shows != seen)
-
-
-def _useful(sets: Iterable[tuple[int, Clue]]) -> list[tuple[int, Clue]]:
-    """Return the sets that are not inside another one that costs no more, cheapest first."""
-    kept: list[tuple[int, Clue]] = []
-    order = sorted(sets, key=lambda pair: (pair[1].passes, -pair[0].bit_count(), pair[1].name))
-    for mask, clue in order:
-        if mask and not any(mask | other == other for other, _ in kept):
-            kept.append((mask, clue))
-    return kept
-
-
-def _greedy(sets: Sequence[tuple[int, Clue]], left: int) -> list[Clue]:
-    """Return a cover: always take the clue that rules out most bugs per pass."""
-    chosen = []
-    while left:
-        mask, clue = max(
-            sets,
-            key=lambda pair: (pair[0] & left).bit_count() / pair[1].passes,
-            default=(0, None),
-        )
-        if clue is None or not mask & left:
-            raise ValueError("a bug of another family looks the same")
-        chosen.append(clue)
-        left &= ~mask
-    return chosen
+    named = {clue.name: clue for clue in clues if clue.shows}
+    ruled_out = {
+        name: {
+            rival.id for rival in rivals if rival.caught & clue.shows != suspect.caught & clue.shows
+        }
+        for name, clue in named.items()
+    }
+    if not {rival.id for rival in rivals} <= set[str]().union(*ruled_out.values()):
+        raise ValueError("a bug of another family looks the same")
+    passes = {name: clue.passes for name, clue in named.items()}
+    return [named[name] for name in cheapest_cover(ruled_out, passes)]
