@@ -275,7 +275,7 @@ class Baseline:
         job = self.job(engine, probes)
         if self.explain:
             job = msgspec.structs.replace(job, traces=_traces_only(job).traces)
-        selected = self._reaching(clean, job) if self.select else job.items
+        selected = self.reaching(clean, engine.sources, probes) if self.select else job.items
         selection = msgspec.structs.replace(job, items=selected, trailed=not self.select)
         try:
             runs = run_cached(selection, self.cache)
@@ -303,14 +303,20 @@ class Baseline:
         runs = [Run(*pair, failure=key[pair].failure) for pair in pairs]
         return dict(zip(items, runs, strict=True))
 
-    def _reaching(self, clean: Engine, job: Job) -> tuple[Item, ...]:
-        """Return the items in which the clean engine calls a function that the patch changes."""
-        from harness.runs.coverage import functions_with_sites  # for many probes only
+    def reaching(
+        self, clean: Engine, sources: Mapping[str, str], probes: Sequence[Probe]
+    ) -> tuple[Item, ...]:
+        """Return the items in which the clean engine calls a function that other sources change.
 
-        changed = functions_with_sites(clean.root, clean.sources, job.sites)
+        All of them, if something outside functions differs, which the import executes.
+        """
+        from harness.runs.coverage import changed_functions  # for many probes only
+
+        items = job_for(clean, probes, Limits()).items
+        changed = changed_functions(clean.root, clean.sources, sources)
         if changed is None:
-            return job.items
-        called = zip(job.items, self.coverage(clean, job.probes), strict=True)
+            return items
+        called = zip(items, self.coverage(clean, probes), strict=True)
         return tuple(item for item, names in called if names is None or changed & names)
 
     def coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
