@@ -7,13 +7,13 @@ run calls no function that differs, the other run need not be made.
 from __future__ import annotations
 
 import ast
-import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 
+from harness.engines.call_recorder import Call
 from harness.patch.side import quiet_parse
 
 Sources = Mapping[str, str]
@@ -23,7 +23,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def changed_functions(root: Path, before: Sources, after: Sources) -> set[str] | None:
-    """Return the functions in `before` that differ in `after`, as `Coverage` names them.
+    """Return the functions in `before` that differ in `after`, as `called_functions` names them.
 
     A function that contains others is one with them. None if something outside functions differs,
     which the import executes. New functions do not count: an old one has to call them.
@@ -73,31 +73,10 @@ def _take_functions(
     scope.body = rest
 
 
+def called_functions(calls: Sequence[Call] | None) -> list[str] | None:
+    """Return the names of the functions that were called; None if that is not known."""
+    return None if calls is None else sorted({_name(code) for code, _ in calls})
+
+
 def _name(code: CodeType) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}:{code.co_name}"
-
-
-class Coverage:
-    """Records which functions of some files are called in this thread."""
-
-    def __init__(self, files: set[str]) -> None:
-        self._files = files
-        self._called: set[CodeType] = set()
-
-    def start(self) -> None:
-        """Start recording, and discard what was recorded before."""
-        self._called.clear()
-        sys.settrace(self._trace)
-
-    def stop(self) -> list[str] | None:
-        """Return the functions that were called; None if they could not all be recorded.
-
-        Python stops tracing when the stack has no room left for the trace function.
-        """
-        lost = sys.gettrace() != self._trace
-        sys.settrace(None)
-        return None if lost else sorted(map(_name, self._called))
-
-    def _trace(self, frame: FrameType, event: str, argument: object) -> None:  # noqa: ARG002
-        if frame.f_code.co_filename in self._files:
-            self._called.add(frame.f_code)
