@@ -159,10 +159,10 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     names = {run.probe for run in report.runs if run.stage is None}
     probes = [probe for probe in experiment.probes if probe.name in names]
     broken = baseline.trails(experiment.broken, probes)
-    infections = _infections(experiment, baseline, broken, probes)
+    infected = infections(experiment, baseline, broken, probes)
     runs, guard_is_lost = [], loses_guard(experiment, report.runs)
     for run in report.runs:
-        if run.stage is None and (infection := infections.get((run.probe, run.loss))):
+        if run.stage is None and (infection := infected.get((run.probe, run.loss))):
             stage, why = stage_of(
                 run.outcome,
                 infection,
@@ -271,7 +271,7 @@ def _describe_all(
     disguised = _probes_with(experiment, judged, {"disguised-correct"})
     without_trails = baseline.select or experiment.rewritten
     own = {item.pair: item.run.trail for item in judged}
-    infections = _infections(experiment, baseline, own, () if without_trails else disguised)
+    infected = infections(experiment, baseline, own, () if without_trails else disguised)
     reports, guard_is_lost = [], loses_guard(experiment, [item.judgement for item in judged])
     for item in judged:
         run, key = item.run, item.key
@@ -281,7 +281,7 @@ def _describe_all(
             report = describe(
                 item,
                 verdicts,
-                infections.get(item.pair),
+                infected.get(item.pair),
                 correct=is_correct(experiment.page),
                 guard_is_lost=guard_is_lost,
             )
@@ -295,7 +295,7 @@ def _describe_all(
     return reports
 
 
-def _infections(
+def infections(
     experiment: Experiment,
     baseline: Baseline,
     broken: Mapping[Pair, Mapping[str, Digest]],
@@ -305,13 +305,13 @@ def _infections(
     clean = baseline.trails(experiment.unpatched, probes)
     walks = baseline.traces(experiment.broken, probes, every=True)
     correct = baseline.traces(experiment.clean.without_sites(), probes, every=True)
-    infections = {}
+    found = {}
     for pair, trail in clean.items():
         both = walks.get(pair, ()), correct.get(pair, ())
-        infections[pair] = infection_of(
+        found[pair] = infection_of(
             {**broken[pair], **visits(both[0])}, {**trail, **visits(both[1])}, both
         )
-    return infections
+    return found
 
 
 def _explain_all(
