@@ -55,7 +55,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     `directions` move these entries, and `lowest` and `highest` bound the slope along each row.
     Nothing is measured if there are no kinks.
     """
-    around = _Surroundings(trial, run)
+    around = _NearbyGradients(trial, run)
     kinked = _kinked(around)
     if not kinked:
         return Measured()
@@ -73,7 +73,7 @@ def measure(trial: Trial, run: Run) -> Measured:
 
 def entries_at_kinks(trial: Trial, run: Run) -> frozenset[int]:
     """Return the flat indices of the entries at kinks, over all leaves."""
-    return frozenset(_kinked(_Surroundings(trial, run)))
+    return frozenset(_kinked(_NearbyGradients(trial, run)))
 
 
 def valid_choices(gradients: Mapping[str, Array | None], key: Run) -> dict[str, Mask]:
@@ -128,8 +128,11 @@ class _Sides:
         return self.jump > CERTAIN * self.error
 
 
-class _Surroundings:
-    """The unpatched engine's gradients near the leaves of a run, all leaves as one flat vector."""
+class _NearbyGradients:
+    """The unpatched engine's gradients near the leaves of a run, all leaves as one flat vector.
+
+    The diagnostics' `Surroundings` measure the forward pass, since they check the gradients.
+    """
 
     def __init__(self, trial: Trial, run: Run) -> None:
         assert run.cotangent is not None
@@ -187,7 +190,7 @@ class _Surroundings:
         return np.argsort(-jumps, kind="stable").tolist() if jumps.any() else []
 
 
-def _kinked(around: _Surroundings) -> dict[int, _Sides]:
+def _kinked(around: _NearbyGradients) -> dict[int, _Sides]:
     """Return the entries at kinks, in order, with the gradients on both sides of each."""
     sides = {i: around.sides(around.one(i)) for i in around.suspects()[:MOST_ENTRIES]}
     return {i: sides[i] for i in sorted(sides) if sides[i].kinked[i]}
@@ -197,7 +200,7 @@ _Row = tuple[Vector, tuple[float, float]]
 """A direction, and the bounds of the slope along it."""
 
 
-def _alone(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
+def _alone(around: _NearbyGradients, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
     """Yield the one-sided slopes of each entry."""
     for index, sides in kinked.items():
         unit, error = around.unit[index], sides.error[index]
@@ -205,7 +208,7 @@ def _alone(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row
         yield around.one(index), (unit * (min(slopes) - error), unit * (max(slopes) + error))
 
 
-def _tied(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
+def _tied(around: _NearbyGradients, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
     """Yield the bounds along directions that move all entries of a group together, or some."""
     groups = _groups(kinked, _affected(around, kinked)) if len(kinked) > 1 else []
     if not groups:
@@ -226,7 +229,7 @@ def _tied(around: _Surroundings, kinked: Mapping[int, _Sides]) -> Iterator[_Row]
             yield part, (float(slopes.min()) - error, float(slopes.max()) + error)
 
 
-def _affected(around: _Surroundings, kinked: Mapping[int, _Sides]) -> dict[int, Mask]:
+def _affected(around: _NearbyGradients, kinked: Mapping[int, _Sides]) -> dict[int, Mask]:
     """Return, for each entry at a kink, the entries whose gradients it affects.
 
     Each entry is moved alone, and again while all others are moved too. Moving it alone is not

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import gc
 import inspect
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,12 +22,12 @@ from types import (
     AsyncGeneratorType,
     CodeType,
     CoroutineType,
-    FrameType,
     FunctionType,
     GeneratorType,
     ModuleType,
 )
 
+from harness.engines.call_recorder import CallRecorder
 from harness.engines.loader import Codes, compile_files, load
 
 Pair = tuple[CodeType, CodeType]
@@ -96,19 +95,14 @@ class Loaded:
         """Import the engine. Raises what the import raises."""
         self.sources = dict(sources)
         codes = compile_files(root, sources, ())  # the code objects that `load` executes
-        called: set[CodeType] = set()
-        files = {str(root / file) for file in sources}
-
-        def note(frame: FrameType, _event: str, _argument: object) -> None:
-            if frame.f_code.co_filename in files:
-                called.add(frame.f_code)
-
-        sys.settrace(note)
+        recorder = CallRecorder({str(root / file) for file in sources})
+        recorder.start()
         try:
             self.module: ModuleType = load(module, root, sources)
         finally:
-            sys.settrace(None)
-        self.functions = Functions(codes, called)
+            calls = recorder.stop()
+        assert calls is not None  # the import would have to use up the stack
+        self.functions = Functions(codes, {code for code, _ in calls})
 
     def swap(self, patched: Codes) -> bool:
         """Replace the functions' code with that of these files; return whether it was possible.

@@ -97,7 +97,7 @@ class Baseline:
         select: bool = False,
         own: Sequence[Diagnostic] = (),
     ) -> None:
-        self.cache, self.limits = cache, limits
+        self.cache, self.limits = cache, limits or Limits()
         self.diagnostics = (*diagnostics, *own)
         self.explain, self.select = explain, select
         self.memo: dict[object, Any] = {}
@@ -275,7 +275,7 @@ class Baseline:
         job = self.job(engine, probes)
         if self.explain:
             job = msgspec.structs.replace(job, traces=_traces_only(job).traces)
-        selected = self._reaching(clean, job) if self.select else job.items
+        selected = self.reaching(clean, engine.sources, probes) if self.select else job.items
         selection = msgspec.structs.replace(job, items=selected, trailed=not self.select)
         try:
             runs = run_cached(selection, self.cache)
@@ -288,8 +288,7 @@ class Baseline:
 
     def broken_alone(self, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
         """Return a broken engine's runs without measurements: only what an outcome needs."""
-        job = job_for(engine, probes, self.limits or Limits())
-        job = msgspec.structs.replace(job, trailed=False)
+        job = job_for(engine, probes, self.limits)
         try:
             return run_cached(job, self.cache)
         except EngineDoesNotLoad as error:
@@ -303,14 +302,20 @@ class Baseline:
         runs = [Run(*pair, failure=key[pair].failure) for pair in pairs]
         return dict(zip(items, runs, strict=True))
 
-    def _reaching(self, clean: Engine, job: Job) -> tuple[Item, ...]:
-        """Return the items in which the clean engine calls a function that the patch changes."""
-        from harness.runs.coverage import functions_with_sites  # for many probes only
+    def reaching(
+        self, clean: Engine, sources: Mapping[str, str], probes: Sequence[Probe]
+    ) -> tuple[Item, ...]:
+        """Return the items in which the clean engine calls a function that other sources change.
 
-        changed = functions_with_sites(clean.root, clean.sources, job.sites)
+        All of them, if something outside functions differs, which the import executes.
+        """
+        from harness.runs.coverage import changed_functions  # for many probes only
+
+        items = job_for(clean, probes, Limits()).items
+        changed = changed_functions(clean.root, clean.sources, sources)
         if changed is None:
-            return job.items
-        called = zip(job.items, self.coverage(clean, job.probes), strict=True)
+            return items
+        called = zip(items, self.coverage(clean, probes), strict=True)
         return tuple(item for item, names in called if names is None or changed & names)
 
     def coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
@@ -342,12 +347,11 @@ class Baseline:
                 and probes[index[run.probe]].kind in measurement.kinds
             }
             job = msgspec.structs.replace(
-                job_for(engine, probes, self.limits or Limits()),
+                job_for(engine, probes, self.limits),
                 items=tuple(judged),
                 measure=(measurement,),
                 alone=True,
                 complete=True,
-                trailed=False,
             )
             if not judged:
                 continue
@@ -420,10 +424,13 @@ class Baseline:
     # ----- Jobs -----
 
     def job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
-        """Return the job to run all probes with every loss, and to measure for all diagnostics."""
+        """Return the job to run all probes with every loss, and to record all that a report needs.
+
+        That is what the diagnostics measure, and the values at the sites.
+        """
         measurements = (item.measurement for item in self.diagnostics)
-        job = job_for(engine, probes, self.limits or Limits())
-        return msgspec.structs.replace(job, measure=tuple(filter(None, measurements)))
+        job = job_for(engine, probes, self.limits)
+        return msgspec.structs.replace(job, measure=tuple(filter(None, measurements)), trailed=True)
 
     def _clean_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job for the answer key, which also measures what may differ."""
@@ -438,15 +445,15 @@ class Baseline:
     def _repeat_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job to run the probes of pages and users a second time.
 
-        Its keys differ from those of any other job, so the cache does not return the first runs.
+        Nothing is measured this time, so the keys differ, and the cache does not return the first
+        runs.
         """
         own = [probe for probe in probes if not probe.shared]
-        job = job_for(engine.without_sites(), own, self.limits or Limits())
-        return msgspec.structs.replace(job, trailed=False)
+        return job_for(engine.without_sites(), own, self.limits)
 
 
 def job_for(engine: Engine, probes: Sequence[Probe], limits: Limits) -> Job:
-    """Return the job to run all probes with every loss, without measurements."""
+    """Return the job to run all probes with every loss, and to record what an outcome needs."""
     return Job(
         dialect=engine.dialect,
         root=str(engine.root),

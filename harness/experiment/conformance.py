@@ -99,10 +99,12 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
 def _clean_runs(
     engine: Engine, probes: Sequence[Probe], baseline: Baseline, *, again: bool = False
 ) -> dict[Pair, Run]:
-    """Return the unbroken engine's runs; with `again`, those of a second job."""
+    """Return the unbroken engine's runs; with `again`, those of a second job.
+
+    Nothing is measured then, so the keys differ, and the cache does not return the first runs.
+    """
     job = baseline.job(engine.without_sites(), probes)
-    # Without sites nothing is recorded there, so `trailed` affects only the key in the cache.
-    job = msgspec.structs.replace(job, measure=MEASUREMENTS, trailed=not again)
+    job = msgspec.structs.replace(job, measure=() if again else MEASUREMENTS)
     try:
         runs = run_cached(job, baseline.cache)
     except EngineDoesNotLoad as error:

@@ -6,7 +6,8 @@ Also to which runs the page's assertion is blind.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from graphlib import CycleError
 
@@ -26,18 +27,32 @@ from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
 
 
-def describe_unreached(run: Run, judgement: Judgement, key: CleanRun) -> RunReport:
+@dataclass(frozen=True)
+class JudgedRun:
+    """A run of the broken engine, beside that of the clean engine, and its outcome."""
+
+    run: Run
+    key: CleanRun
+    """The clean run; without verdicts as long as these are not known."""
+    judgement: Judgement
+
+    @property
+    def pair(self) -> Pair:
+        """The probe's name and the loss."""
+        return self.run.probe, self.run.loss
+
+
+def describe_unreached(judged: JudgedRun) -> RunReport:
     """Return the report on a run that never reached the patch: that of the clean run."""
+    key = judged.key
     if key.unreached is None:
-        key.unreached = describe(run, judgement, key.verdicts, key, None)
+        key.unreached = describe(judged, key.verdicts, None)
     return key.unreached
 
 
 def describe(
-    run: Run,
-    judgement: Judgement,
+    judged: JudgedRun,
     verdicts: Mapping[str, Verdict],
-    key: CleanRun,
     infection: Infection | None,
     *,
     correct: bool = False,
@@ -47,14 +62,11 @@ def describe(
 
     Parameters
     ----------
-    run : Run
-        The broken run.
-    judgement : Judgement
-        Its outcome.
+    judged : JudgedRun
+        The run and its outcome. An alarm is a catch only if the same diagnostic is silent on the
+        clean run.
     verdicts : mapping of str to Verdict
         The verdict of each diagnostic on it.
-    key : CleanRun
-        The clean run. An alarm is a catch only if the same diagnostic is silent on it.
     infection : Infection, optional
         Whether a number inside was wrong, if that was measured.
     correct : bool
@@ -62,6 +74,7 @@ def describe(
     guard_is_lost : bool
         Whether the broken engine accepts another probe that it must refuse.
     """
+    run, key, judgement = judged.run, judged.key, judged.judgement
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
     repeatable = _is_repeatable(run, key, verdicts)
     if judgement.outcome == "not-reached":
@@ -123,11 +136,9 @@ def _margins(caught: Mapping[str, Alarm], clean: Mapping[str, Verdict]) -> dict[
 
 
 def explain(
-    run: Run,
-    judgement: Judgement,
-    key: CleanRun,
-    broken: Sequence[TraceStep] | None,
-    clean: Sequence[TraceStep] | None,
+    judged: JudgedRun,
+    broken: Sequence[TraceStep],
+    clean: Sequence[TraceStep],
     constants: Collection[float] = (),
 ) -> dict[str, Message | Comparison | Graph | None]:
     """Return what a wrong array looks like, where the backward walk first went wrong, and pictures.
@@ -136,9 +147,10 @@ def explain(
     `constants` are those of the probe and the patch: one may be the cause of a wrong factor.
     """
     evidence: dict[str, Message | Comparison | Graph | None] = {}
-    leaves = key.run.leaves
+    run, judgement, clean_run = judged.run, judged.judgement, judged.key.run
+    leaves = clean_run.leaves
     if judgement.outcome == "silent-corruption":
-        evidence["losses"] = compare_losses(run, key.run)
+        evidence["losses"] = compare_losses(run, clean_run)
     if judgement.arrays:
         evidence["array"] = _small(judgement.arrays)
         actual, expected = (array.numpy() for array in judgement.arrays)
@@ -147,8 +159,8 @@ def explain(
             actual, expected, sizes=_sizes(leaves), constants=constants
         )
     failed = run.failure is not None and run.failure.phase is Phase.BACKWARD
-    names = leaf_names(clean or (), leaves)
-    if divergence := first_divergence(broken or (), clean or (), names, failed=failed):
+    names = leaf_names(clean, leaves)
+    if divergence := first_divergence(broken, clean, names, failed=failed):
         evidence["first_divergence"] = divergence.sentence
         evidence["graph"] = _graph(divergence, names)
     return evidence
@@ -345,10 +357,8 @@ def _compare_claim(
 # ----- What the page's assertion cannot see -----
 
 
-def blind_probes(
-    assertion: str, broken: Mapping[Pair, Run], clean: Mapping[Pair, Run], silent: Collection[Pair]
-) -> list[str]:
-    """Return the probes with silent runs on which an assertion about any leaf holds all the same.
+def blind_probes(assertion: str, silent: Iterable[JudgedRun]) -> list[str]:
+    """Return the probes of silent runs on which an assertion about any leaf holds all the same.
 
     It is about any leaf if it compares nothing but gradients, shapes and dtypes of leaves, like
     `assert x.grad.shape == x.shape`: then it is evaluated for every leaf of a run for which it
@@ -356,12 +366,12 @@ def blind_probes(
     and not about its probes; then nothing is returned, and neither are probes that keep a log.
     """
     holds = dict[str, bool]()
-    for pair in silent:
-        probe, leaves = pair[0], broken[pair].leaves
-        checked = [name for name in leaves if _holds(assertion, clean[pair], name)]
+    for judged in silent:
+        run, clean = judged.run, judged.key.run
+        checked = [name for name in run.leaves if _holds(assertion, clean, name)]
         if checked:
-            all_hold = all(_holds(assertion, broken[pair], name) for name in checked)
-            holds[probe] = holds.get(probe, True) and all_hold
+            all_hold = all(_holds(assertion, run, name) for name in checked)
+            holds[run.probe] = holds.get(run.probe, True) and all_hold
     return [probe for probe, blind in holds.items() if blind]
 
 

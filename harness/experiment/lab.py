@@ -24,6 +24,7 @@ from harness.diagnostics import Observation
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, CleanRun, Pair
 from harness.experiment.description import (
+    JudgedRun,
     blind_probes,
     compare_claims,
     describe,
@@ -55,33 +56,33 @@ def run_lab(
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     if experiment.rewritten:
         runs = [msgspec.structs.replace(run, reached=[0]) for run in runs]
-    broken = {(run.probe, run.loss): run for run in runs}
-    judgements = _judge_all(experiment, runs, clean)
+    judged = _judge_all(experiment, runs, clean)
     known = {
         "path": _path(runs),
         "in_place": _run_in_place(experiment, baseline, clean),
-        "questions": _questions(experiment, broken, clean, judgements),
-        "blind_to": _blind_to(experiment, broken, clean, judgements),
+        "questions": _questions(experiment, judged),
+        "blind_to": _blind_to(experiment, judged),
     }
     if announce and not experiment.guards:
-        bare = {pair: CleanRun(run, {}, {}) for pair, run in clean.items()}
-        reports = _describe_all(experiment, baseline, runs, judgements, bare)
+        reports = _describe_all(experiment, baseline, judged)
         report = _report(experiment, baseline, reports, time.perf_counter() - start)
         announce(msgspec.structs.replace(_quoting(experiment, report), claims=[], **known))
     keys = baseline.clean(experiment.clean, experiment.probes)
+    judged = [replace(item, key=keys[item.pair]) for item in judged]
     if experiment.guards:
         from harness.experiment.placement import examine  # for foreign engines only
 
-        misplaced, silent = examine(experiment, baseline, judgements, keys)
+        misplaced, silent = examine(experiment, baseline, judged)
         if misplaced:
             return report_misplaced(experiment, misplaced, time.perf_counter() - start)
         experiment = _only(chosen, experiment, silent)
         names = {probe.name for probe in experiment.probes}
-        runs = [run for run in runs if run.probe in names]
-    runs = baseline.with_own(experiment.broken, experiment.probes, runs)
-    reports = _describe_all(experiment, baseline, runs, judgements, keys)
+        judged = [item for item in judged if item.run.probe in names]
+    runs = baseline.with_own(experiment.broken, experiment.probes, [item.run for item in judged])
+    judged = [replace(item, run=run) for item, run in zip(judged, runs, strict=True)]
+    reports = _describe_all(experiment, baseline, judged)
     if baseline.explain:
-        reports = _explain_all(experiment, baseline, reports, runs, judgements, keys)
+        reports = _explain_all(experiment, baseline, reports, judged)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
     return msgspec.structs.replace(_quoting(experiment, report), **known)
 
@@ -147,7 +148,7 @@ def unreached_reports(keys: Mapping[Pair, CleanRun]) -> list[RunReport]:
     Probes that the clean engine refuses are left out: they may fail in another way elsewhere.
     """
     return [
-        describe_unreached(run, judge(run, key.run), key)
+        describe_unreached(JudgedRun(run, key, judge(run, key.run)))
         for run, key in ((Run(*pair), key) for pair, key in keys.items())
         if not key.run.failure
     ]
@@ -158,10 +159,10 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     names = {run.probe for run in report.runs if run.stage is None}
     probes = [probe for probe in experiment.probes if probe.name in names]
     broken = baseline.trails(experiment.broken, probes)
-    infections = _infections(experiment, baseline, broken, probes)
+    infected = infections(experiment, baseline, broken, probes)
     runs, guard_is_lost = [], loses_guard(experiment, report.runs)
     for run in report.runs:
-        if run.stage is None and (infection := infections.get((run.probe, run.loss))):
+        if run.stage is None and (infection := infected.get((run.probe, run.loss))):
             stage, why = stage_of(
                 run.outcome,
                 infection,
@@ -235,16 +236,14 @@ def report_absence(page: Page, engine: Engine, variant: str | None) -> Report:
 
 def _judge_all(
     experiment: Experiment, runs: Sequence[Run], clean: Mapping[Pair, Run]
-) -> dict[Pair, Judgement]:
-    """Return the outcome of every run."""
-    losses = {probe.name: probe.losses for probe in experiment.probes}
-    judgements = {}
+) -> list[JudgedRun]:
+    """Return every run with its outcome."""
+    judged = []
     for run in runs:
-        others = [loss for loss in losses[run.probe] if loss != run.loss]
-        siblings = [clean[run.probe, loss] for loss in others]
-        pair = (run.probe, run.loss)
-        judgements[pair] = judge(run, clean[pair], siblings)
-    return judgements
+        key, losses = clean[run.probe, run.loss], experiment.probe(run.probe).losses
+        siblings = [clean[run.probe, loss] for loss in losses if loss != run.loss]
+        judged.append(JudgedRun(run, CleanRun(key, {}, {}), judge(run, key, siblings)))
+    return judged
 
 
 def _run_in_place(
@@ -259,58 +258,44 @@ def _run_in_place(
     if engine is None:
         return []
     runs = baseline.broken_alone(engine, experiment.probes)
-    judgements = _judge_all(experiment, runs, clean)
     return [
-        InPlaceRun(
-            run.probe,
-            run.loss,
-            judgement.outcome,
-            judgement.evidence,
-            run.repeatable,
-        )
-        for run, judgement in zip(runs, judgements.values(), strict=True)
+        InPlaceRun(*item.pair, item.judgement.outcome, item.judgement.evidence, item.run.repeatable)
+        for item in _judge_all(experiment, runs, clean)
     ]
 
 
 def _describe_all(
-    experiment: Experiment,
-    baseline: Baseline,
-    runs: Sequence[Run],
-    judgements: Mapping[Pair, Judgement],
-    keys: Mapping[Pair, CleanRun],
+    experiment: Experiment, baseline: Baseline, judged: Sequence[JudgedRun]
 ) -> list[RunReport]:
     """Return the report on every run, with what the page states."""
-    disguised = _probes_with(experiment, judgements, {"disguised-correct"})
+    disguised = _probes_with(experiment, judged, {"disguised-correct"})
     without_trails = baseline.select or experiment.rewritten
-    own = {(run.probe, run.loss): run.trail for run in runs}
-    infections = _infections(experiment, baseline, own, () if without_trails else disguised)
-    reports, guard_is_lost = [], loses_guard(experiment, judgements.values())
-    for run in runs:
-        pair = (run.probe, run.loss)
-        key, judgement = keys[pair], judgements[pair]
+    own = {item.pair: item.run.trail for item in judged}
+    infected = infections(experiment, baseline, own, () if without_trails else disguised)
+    reports, guard_is_lost = [], loses_guard(experiment, [item.judgement for item in judged])
+    for item in judged:
+        run, key = item.run, item.key
         if run.reached or run.failure:
             observation = Observation(experiment.probe(run.probe), run, key.oracles)
             verdicts = baseline.verdicts_beside(key, observation) if key.verdicts else {}
             report = describe(
-                run,
-                judgement,
+                item,
                 verdicts,
-                key,
-                infections.get(pair),
+                infected.get(item.pair),
                 correct=is_correct(experiment.page),
                 guard_is_lost=guard_is_lost,
             )
         else:
-            report = describe_unreached(run, judgement, key)
-        expected = experiment.expected(run.probe, run.loss)
+            report = describe_unreached(item)
+        expected = experiment.expected(*item.pair)
         if expected is not None:
-            agrees = expected == judgement.outcome
+            agrees = expected == item.judgement.outcome
             report = msgspec.structs.replace(report, expected=expected, agrees=agrees)
         reports.append(report)
     return reports
 
 
-def _infections(
+def infections(
     experiment: Experiment,
     baseline: Baseline,
     broken: Mapping[Pair, Mapping[str, Digest]],
@@ -320,43 +305,39 @@ def _infections(
     clean = baseline.trails(experiment.unpatched, probes)
     walks = baseline.traces(experiment.broken, probes, every=True)
     correct = baseline.traces(experiment.clean.without_sites(), probes, every=True)
-    infections = {}
+    found = {}
     for pair, trail in clean.items():
         both = walks.get(pair, ()), correct.get(pair, ())
-        infections[pair] = infection_of(
+        found[pair] = infection_of(
             {**broken[pair], **visits(both[0])}, {**trail, **visits(both[1])}, both
         )
-    return infections
+    return found
 
 
 def _explain_all(
     experiment: Experiment,
     baseline: Baseline,
     reports: Sequence[RunReport],
-    runs: Sequence[Run],
-    judgements: Mapping[Pair, Judgement],
-    keys: Mapping[Pair, CleanRun],
+    judged: Sequence[JudgedRun],
 ) -> list[RunReport]:
     """Return the reports with what wrong arrays look like and where they come from."""
-    wrong = _probes_with(experiment, judgements, {"silent-corruption", "crash"})
+    wrong = _probes_with(experiment, judged, {"silent-corruption", "crash"})
     broken = baseline.traces(experiment.broken, wrong)
     clean = baseline.traces(experiment.clean.without_sites(), wrong)
     explained = []
-    for report, run in zip(reports, runs, strict=True):
-        pair = (report.probe, report.loss)
-        constants = experiment.probe(report.probe).numbers | experiment.numbers
-        evidence = explain(
-            run, judgements[pair], keys[pair], broken.get(pair), clean.get(pair), constants
-        )
+    for report, item in zip(reports, judged, strict=True):
+        constants = experiment.probe(item.run.probe).numbers | experiment.numbers
+        walks = broken.get(item.pair, ()), clean.get(item.pair, ())
+        evidence = explain(item, *walks, constants)
         explained.append(msgspec.structs.replace(report, **evidence))
     return explained
 
 
 def _probes_with(
-    experiment: Experiment, judgements: Mapping[Pair, Judgement], outcomes: Collection[Outcome]
+    experiment: Experiment, judged: Iterable[JudgedRun], outcomes: Collection[Outcome]
 ) -> list[Probe]:
     """Return the probes on which the break has one of these outcomes."""
-    names = {probe for (probe, _), judgement in judgements.items() if judgement.outcome in outcomes}
+    names = {item.run.probe for item in judged if item.judgement.outcome in outcomes}
     return [probe for probe in experiment.probes if probe.name in names]
 
 
@@ -366,30 +347,19 @@ def _path(runs: Sequence[Run]) -> Literal["swapped", "reloaded"] | None:
     return None if not reached else "swapped" if all(reached) else "reloaded"
 
 
-def _questions(
-    experiment: Experiment,
-    broken: Mapping[Pair, Run],
-    clean: Mapping[Pair, Run],
-    judgements: Mapping[Pair, Judgement],
-) -> list[QuestionReport]:
+def _questions(experiment: Experiment, judged: Sequence[JudgedRun]) -> list[QuestionReport]:
     if not experiment.questions:
         return []
     from harness.experiment.questions import answer_question  # only for pages that ask
 
-    outcomes = {pair: judgement.outcome for pair, judgement in judgements.items()}
-    return [answer_question(question, broken, clean, outcomes) for question in experiment.questions]
+    return [answer_question(question, judged) for question in experiment.questions]
 
 
-def _blind_to(
-    experiment: Experiment,
-    broken: Mapping[Pair, Run],
-    clean: Mapping[Pair, Run],
-    judgements: Mapping[Pair, Judgement],
-) -> list[str]:
+def _blind_to(experiment: Experiment, judged: Sequence[JudgedRun]) -> list[str]:
     """Return the probes that are silently wrong and satisfy the page's assertion."""
-    silent = [p for p, judgement in judgements.items() if judgement.outcome == "silent-corruption"]
+    silent = [item for item in judged if item.judgement.outcome == "silent-corruption"]
     assertion = experiment.page.assertion
-    return blind_probes(assertion, broken, clean, silent) if assertion else []
+    return blind_probes(assertion, silent) if assertion else []
 
 
 def _quoting(experiment: Experiment, report: Report) -> Report:

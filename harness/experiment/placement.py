@@ -7,12 +7,13 @@ loss itself runs the changed code, or if single numbers are reused where an arra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from harness.answer_key.outcome import Judgement, judge
 from harness.core.message import Message, message, verbatim
 from harness.core.run import Run
-from harness.experiment.baseline import Baseline, CleanRun, Pair
+from harness.experiment.baseline import Baseline
+from harness.experiment.description import JudgedRun
 from harness.experiment.patching import DISGUISED, Experiment
 from harness.pages.probe import read_probes
 
@@ -30,25 +31,23 @@ IN_THE_LOSS = message(
 
 
 def examine(
-    experiment: Experiment,
-    baseline: Baseline,
-    judgements: Mapping[Pair, Judgement],
-    keys: Mapping[Pair, CleanRun],
+    experiment: Experiment, baseline: Baseline, judged: Sequence[JudgedRun]
 ) -> tuple[Message | None, dict[str, Message]]:
     """Return why the patch is misplaced, if it is, and why some guards are inconclusive."""
-    shown = {
-        pair: judgement
-        for pair, judgement in judgements.items()
-        if pair[0] in {guard.name for guard in experiment.guards}
-        and experiment.expected(*pair) == DISGUISED
-        and is_wrong(judgement)
-    }
+    guards = {guard.name for guard in experiment.guards}
+    shown = [
+        item
+        for item in judged
+        if item.run.probe in guards
+        and experiment.expected(*item.pair) == DISGUISED
+        and is_wrong(item.judgement)
+    ]
     silent: dict[str, Message] = {}
     if shown and _changes_the_loss(experiment, baseline):
-        silent = {probe: IN_THE_LOSS for probe, _ in shown}
+        silent = {item.run.probe: IN_THE_LOSS for item in shown}
     elif experiment.clean.dialect.kind == "scalars":
-        silent = {probe: REUSED for probe, loss in shown if _mixes(keys[probe, loss].run)}
-    telling = {pair: judgement for pair, judgement in shown.items() if pair[0] not in silent}
+        silent = {item.run.probe: REUSED for item in shown if _mixes(item.key.run)}
+    telling = [item for item in shown if item.run.probe not in silent]
     return _sentence(experiment, telling) if telling else None, silent
 
 
@@ -73,9 +72,9 @@ def _mixes(run: Run) -> bool:
     return run.output is None or shapes != {run.output.shape}
 
 
-def _sentence(experiment: Experiment, telling: Mapping[Pair, Judgement]) -> Message:
-    probes = list(dict.fromkeys(probe for probe, _ in telling))
-    first = next(iter(telling.values()))
+def _sentence(experiment: Experiment, telling: Sequence[JudgedRun]) -> Message:
+    probes = list(dict.fromkeys(item.run.probe for item in telling))
+    first = telling[0].judgement
     return message(
         "misplaced: the page says that the break does not show on {probes}, but on {engine} the "
         "outcome is {outcome} ({evidence})",

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.core.errors import PageError
 from harness.core.report import QuestionReport
 from harness.core.run import CREATED, Array, Run, pack
-from harness.core.vocabulary import Loss, Outcome, visible
+from harness.core.vocabulary import visible
+from harness.experiment.description import JudgedRun
 from harness.pages.front_matter import Question
 from harness.pages.probe import parse_python
 
@@ -26,34 +27,28 @@ MOST_NUMBERS = 6
 LONGEST = 100
 """The largest number of characters of an answer."""
 
-Outcomes = Mapping[tuple[str, Loss | None], Outcome]
-Runs = Mapping[tuple[str, Loss | None], Run]
-
 
 class _NoAnswer(Exception):
     """The expression has no value on this run; the argument says why."""
 
 
-def answer_question(
-    question: Question, broken: Runs, clean: Runs, outcomes: Outcomes
-) -> QuestionReport:
+def answer_question(question: Question, runs: Iterable[JudgedRun]) -> QuestionReport:
     """Return the question with its answer, or with the problem of its expression.
 
     Without a loss, a question about a probe that has losses is about the weighted one.
     """
-    losses = [loss for probe, loss in broken if probe == question.probe]
-    loss = question.loss or ("weighted" if "weighted" in losses else None)
+    judged = {item.run.loss: item for item in runs if item.run.probe == question.probe}
+    loss = question.loss or ("weighted" if "weighted" in judged else None)
     answer = problem = None
     try:
-        if not losses:
+        if not judged:
             raise _NoAnswer(f"is about `{question.probe}`, which is not a probe of the page")
-        if loss not in losses:
+        if loss not in judged:
             raise _NoAnswer(f"names a loss, but `{question.probe}` computes its own")
-        pair = question.probe, loss
-        run = broken[pair]
+        run, clean, outcome = judged[loss].run, judged[loss].key.run, judged[loss].judgement.outcome
         if not (run.reached or run.failure):
-            run = clean[pair]  # nothing else is recorded of a run that does not reach the patch
-        names = {**_names(run), "outcome": outcomes[pair], "clean": _names(clean[pair])}
+            run = clean  # nothing else is recorded of a run that does not reach the patch
+        names = {**_names(run), "outcome": outcome, "clean": _names(clean)}
         answer = _shown(_evaluate(_parse(question.answer), names))
         if question.choices and answer not in question.choices:
             raise _NoAnswer(f"is {answer}, which is not one of the choices")

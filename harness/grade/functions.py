@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.answer_key.stage import Infection, infection_of
-from harness.answer_key.visits import visits
+from harness.answer_key.stage import Infection
 from harness.core.message import Message, message
 from harness.core.run import Run
 from harness.core.vocabulary import Stage
 from harness.experiment.baseline import Baseline
+from harness.experiment.lab import infections
 from harness.experiment.patching import Experiment
 from harness.pages.probe import Probe, plain
 
@@ -57,18 +57,9 @@ def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, SuiteFa
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     unnoticed = {run.probe for run in runs if run.reached and not run.failure}
     tests = [test for test in experiment.probes if test.name in unnoticed]
-    clean = baseline.trails(experiment.unpatched, tests)
-    walks = baseline.traces(experiment.broken, tests, every=True)
-    correct = baseline.traces(experiment.clean.without_sites(), tests, every=True)
-    infections = {
-        pair[0]: infection_of(
-            {**run.trail, **visits(walks.get(pair, ()))},
-            {**clean[pair], **visits(correct.get(pair, ()))},
-        )
-        for run in runs
-        if (pair := (run.probe, run.loss)) in clean
-    }
-    return {run.probe: _fate(run, infections.get(run.probe)) for run in runs}
+    trails = {(run.probe, run.loss): run.trail for run in runs}
+    infected = infections(experiment, baseline, trails, tests)
+    return {run.probe: _fate(run, infected.get((run.probe, run.loss))) for run in runs}
 
 
 def _fate(run: Run, infection: Infection | None) -> SuiteFate:

@@ -15,15 +15,13 @@ from pathlib import Path
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message, verbatim
 from harness.learn.events import AnyEvent, decode, encode, key_of
+from harness.runs.database import PATIENCE, is_damage
 
 VERSION = 1
 """The version of the table, in SQLite's `user_version`."""
 
 APPLICATION = 0x62726B6C
 """The `application_id` of our SQLite files."""
-
-PATIENCE = 10.0
-"""Seconds to wait for another terminal's transaction."""
 
 
 class NotUsable(EnvironmentProblem):
@@ -112,8 +110,7 @@ class ProgressDatabase:
         try:
             yield
         except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            if is_damage(error):
                 raise self._damaged(verbatim(str(error))) from None
             problem = message("{path} cannot be used: {error}", path=self.path, error=error)
             remedy = "free some space, restore its permissions, or set BREAKLAB_DATA to a folder"

@@ -15,7 +15,6 @@ from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
 from harness.experiment.patching import Experiment, put
-from harness.learn.reach import reaching
 from harness.pages.probe import Leaf, Probe
 from harness.runs.cache import Cache
 
@@ -45,9 +44,12 @@ def rounds(experiment: Experiment, context: Context, generator: random.Random) -
     shared = context.catalogue.shared_probes.values()
     others = [probe for probe in shared if probe.name not in names]
     broken = put(experiment.page, experiment.clean)
-    others = reaching(
-        experiment.clean, (broken.sources, experiment.broken.sources), others, baseline
-    )
+    reached = {
+        index
+        for sources in (broken.sources, experiment.broken.sources)
+        for index, _ in baseline.reaching(experiment.clean, sources, others)
+    }
+    others = [probe for index, probe in enumerate(others) if index in reached]
     yield Round(others, baseline)
     passing = Baseline(Cache(None), (), baseline.limits)
     drawn = [fresh(probe, generator) for probe in (*own, *others)]

@@ -9,9 +9,8 @@ from harness.matrix import analysis
 from harness.matrix.catches import Pair, all_catches, breaks_by
 from harness.matrix.committed import ACCEPT, Committed, with_committed
 from harness.matrix.controls import control_rows, variant_rows
-from harness.matrix.cover import smallest_cover
+from harness.matrix.cover import frontier, smallest_cover
 from harness.matrix.evaluation import Evaluations
-from harness.matrix.frontier import frontier
 from harness.matrix.records import BreakRow, ControlRow, Difference, Matrix
 
 

@@ -33,13 +33,14 @@ from harness.core.run import (
     message_of,
 )
 from harness.core.vocabulary import Loss, Phase
+from harness.engines.call_recorder import CallRecorder
 from harness.engines.library import Library
 from harness.engines.loader import compile_files, load
 from harness.engines.origin import origin_of
 from harness.engines.survey import Survey
 from harness.engines.swapping import Loaded
 from harness.pages.probe import Probe
-from harness.runs.coverage import Coverage
+from harness.runs.coverage import called_functions
 from harness.runs.first_use import prepare_library
 from harness.runs.judging import judge, verdict_of_error
 from harness.runs.other_files import OtherFiles
@@ -197,7 +198,7 @@ class _Session:
         self.job, self.recorder = job, Recorder()
         self.recorder.install(job.hooks)
         self.steps = job.steps
-        self.coverage = Coverage({str(Path(job.root) / file) for file in job.sources})
+        self.coverage = CallRecorder({str(Path(job.root) / file) for file in job.sources})
         self.called: list[str] | None = None
         """The functions that the import called."""
         self.reached: set[int] = set()
@@ -220,7 +221,7 @@ class _Session:
         except BaseException as error:
             return failure_of(Phase.IMPORT, error, origin=origin_of(error))
         if job.covered:
-            self.called = self.coverage.stop()
+            self.called = called_functions(self.coverage.stop())
         self.reached = set(self.recorder.executed)
         if job.sources:
             self.state = EngineState(job.dialect.module.partition(".")[0])
@@ -305,7 +306,7 @@ def _run_covered(session: _Session, probe: Probe, loss: Loss | None) -> Run:
     trial = Trial(session.library, probe)
     session.coverage.start()
     observe(trial, loss)
-    called = session.coverage.stop()
+    called = called_functions(session.coverage.stop())
     if session.called is None or called is None:
         return Run(probe.name, loss)
     return Run(probe.name, loss, called=[*session.called, *called])

@@ -1,86 +1,82 @@
-"""Which functions of an engine a run calls.
+"""Which functions of an engine a change concerns, and which of them a run calls.
 
-Until a patched engine executes a site, it behaves like the unpatched one. So if the unpatched run
-calls no function that contains a site, the patched run does not either, and can be skipped.
+Until a changed engine executes a changed function, it behaves like the clean one. So if the clean
+run calls no function that differs, the other run need not be made.
 """
 
 from __future__ import annotations
 
-import inspect
-import sys
+import ast
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 
-from harness.core.site import Hooks, Site
-from harness.engines.reach import compile_marked
+from harness.engines.call_recorder import Call
+from harness.patch.side import quiet_parse
 
-_HOOKS = Hooks("__breaklab_home__")
+Sources = Mapping[str, str]
+"""The text of an engine's files, by their path below the root."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def functions_with_sites(
-    root: Path, sources: Mapping[str, str], sites: Sequence[Site]
-) -> set[str] | None:
-    """Return the functions of the unpatched `sources` that contain the sites of a patch.
+def changed_functions(root: Path, before: Sources, after: Sources) -> set[str] | None:
+    """Return the functions in `before` that differ in `after`, as `called_functions` names them.
 
-    None if a site is outside all functions, since the import executes it.
+    A function that contains others is one with them. None if something outside functions differs,
+    which the import executes. New functions do not count: an old one has to call them.
     """
-    functions: set[str] = set()
-    for file in {site.file for site in sites}:
-        undone = tuple((i, site.undone()) for i, site in enumerate(sites) if site.file == file)
-        in_file = _functions_in(str(root / file), sources[file], undone)
-        if in_file is None:
+    changed: set[str] = set()
+    for file, text in before.items():
+        if text == after.get(file):
+            continue
+        if file not in after:
             return None
-        functions |= in_file
-    return functions
+        (functions, rest), (others, other_rest) = _parts(text), _parts(after[file])
+        if rest != other_rest:
+            return None
+        for name, versions in functions.items():
+            if [dump for dump, _ in versions] != [dump for dump, _ in others.get(name, [])]:
+                short = name.rpartition(".")[2]
+                changed |= {f"{root / file}:{line}:{short}" for _, line in versions}
+    return changed
 
 
-@lru_cache(maxsize=256)
-def _functions_in(
-    path: str, text: str, sites: tuple[tuple[int, Site], ...]
-) -> frozenset[str] | None:
-    """Return the functions of one file; cached, since a break runs on many probes."""
-    marked = list(_marked(compile_marked(text, path, sites, _HOOKS)))
-    if not all(code.co_flags & inspect.CO_OPTIMIZED for code in marked):
-        return None  # the body of a module or a class
-    return frozenset(map(_name, marked))
+@lru_cache(maxsize=64)
+def _parts(text: str) -> tuple[dict[str, list[tuple[str, int]]], str]:
+    """Return the functions of a file, and everything else as one text.
+
+    By its dotted name, each function has its text and its first line; several may share a name.
+    """
+    tree = quiet_parse(text)
+    functions: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for name, node in _take_functions(tree, ""):
+        line = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        functions[name].append((ast.dump(node), line))
+    return functions, ast.dump(tree)
 
 
-def _marked(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code objects that call the marker themselves."""
-    if _HOOKS.marker in code.co_names:
-        yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _marked(inner)
+def _take_functions(
+    scope: ast.Module | ast.ClassDef, prefix: str
+) -> Iterator[tuple[str, Function]]:
+    """Remove the functions from a module or a class, and yield them; those inside them stay."""
+    rest = []
+    for node in scope.body:
+        if isinstance(node, Function):
+            yield f"{prefix}{node.name}", node
+            continue
+        rest.append(node)
+        if isinstance(node, ast.ClassDef):
+            yield from _take_functions(node, f"{prefix}{node.name}.")
+    scope.body = rest
+
+
+def called_functions(calls: Sequence[Call] | None) -> list[str] | None:
+    """Return the names of the functions that were called; None if that is not known."""
+    return None if calls is None else sorted({_name(code) for code, _ in calls})
 
 
 def _name(code: CodeType) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}:{code.co_name}"
-
-
-class Coverage:
-    """Records which functions of some files are called in this thread."""
-
-    def __init__(self, files: set[str]) -> None:
-        self._files = files
-        self._called: set[CodeType] = set()
-
-    def start(self) -> None:
-        """Start recording, and discard what was recorded before."""
-        self._called.clear()
-        sys.settrace(self._trace)
-
-    def stop(self) -> list[str] | None:
-        """Return the functions that were called; None if they could not all be recorded.
-
-        Python stops tracing when the stack has no room left for the trace function.
-        """
-        lost = sys.gettrace() != self._trace
-        sys.settrace(None)
-        return None if lost else sorted(map(_name, self._called))
-
-    def _trace(self, frame: FrameType, event: str, argument: object) -> None:  # noqa: ARG002
-        if frame.f_code.co_filename in self._files:
-            self._called.add(frame.f_code)

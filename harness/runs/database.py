@@ -108,7 +108,7 @@ class Database:
 
     def _fail(self, file: _File, error: sqlite3.Error) -> None:
         """Continue after an error while the file was in use: with a new file, or without one."""
-        if _is_damage(error):
+        if is_damage(error):
             file.connection.close()
             damage = _Damage(file.path, file.number, error)
             self._files[os.getpid()] = self._open(file.path, damage)
@@ -167,7 +167,7 @@ def _open_file(path: Path) -> _File:
         _prepare(connection, path)
     except sqlite3.Error as error:
         connection.close()
-        raise (_Damage(path, number, error) if _is_damage(error) else error) from None
+        raise (_Damage(path, number, error) if is_damage(error) else error) from None
     except ValueError as error:
         connection.close()
         raise _Damage(path, number, error) from None
@@ -197,7 +197,7 @@ def _checksum(key: bytes, row: bytes) -> bytes:
     return hashlib.blake2b(row, digest_size=CHECKSUM, key=key[:64]).digest()
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: Exception) -> bool:
     """Whether the file is the problem, rather than the disk, permissions or another process."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -54,8 +54,9 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     """What to run once more after these, only to record the backward walk."""
     complete: bool = False
     """Return everything that was observed even if no site was executed."""
-    trailed: bool = True
-    """Record the values at the sites, and not only whether they are executed."""
+    trailed: bool = False
+    """Record the values at the sites, and not only whether they are executed: a quarter more time
+    for the runs of a break."""
     covered: bool = False
     """Record only which of the engine's functions are called."""
     limits: Limits = Limits()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 import numpy as np
 
 from harness.engines.adapter.adapters import open_library
+from harness.engines.call_recorder import CallRecorder
 from harness.engines.survey import Reducer, Survey, SurveyStep
 from harness.engines.survey.arguments import gradient_arguments
 from harness.engines.survey.attempts import Attempts
@@ -89,23 +89,20 @@ def find_reducers(
 
 def _calls_of(use: Callable[..., Any], task: Survey, library: Any) -> Calls:
     files = {str(Path(task.root) / file) for file in task.sources}
-    calls: Calls = []
-
-    def record(frame: Any, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename in files:
-            caller = frame.f_back.f_code if frame.f_back else None
-            inside = caller is not None and caller.co_filename in files
-            calls.append((place_of(frame.f_code), place_of(caller) if caller and inside else None))
-
     values = {"a": sample(FULL), "b": np.abs(sample(row_of(library), 1)) + 1.0}
     leaves = {name: library.leaf(data) for name, data in values.items()}
-    sys.setprofile(record)
+    recorder = CallRecorder(files)
+    recorder.start()
     try:
         output = library.call(use, (), leaves)
         library.backward(output, np.ones(FULL))
     finally:
-        sys.setprofile(None)
-    return list(dict.fromkeys(calls))
+        calls = recorder.stop() or []
+    pairs = (
+        (place_of(code), place_of(caller) if caller and caller.co_filename in files else None)
+        for code, caller in calls
+    )
+    return list(dict.fromkeys(pairs))
 
 
 def _callers(function: Function, calls: Mapping[str, Calls]) -> dict[str, set[Place]]:

@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.answer_key.outcome import Judgement
+from harness.core.message import EMPTY
 from harness.core.report import QuestionReport, Report
 from harness.core.run import Failure, Run, pack
 from harness.core.vocabulary import Loss, Outcome, Phase
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
+from harness.experiment.baseline import Baseline, CleanRun
+from harness.experiment.description import JudgedRun
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.experiment.questions import answer_question
@@ -42,10 +45,10 @@ def asked(
     """Ask about the run, beside a clean run with the same loss, and one with the uniform loss."""
     run = run or run_of()
     runs = [run, run_of("uniform", output=pack(7.0))] if run.loss else [run]
-    broken = {("some", item.loss): item for item in runs}
-    clean = {("some", item.loss): run_of(item.loss, gradients=DUE) for item in runs}
-    question = Question(probe, "?", answer, loss, choices, "so")
-    return answer_question(question, broken, clean, dict.fromkeys(broken, outcome))
+    judgement = Judgement(outcome, None, EMPTY)
+    keys = [CleanRun(run_of(item.loss, gradients=DUE), {}, {}) for item in runs]
+    judged = [JudgedRun(item, key, judgement) for item, key in zip(runs, keys, strict=True)]
+    return answer_question(Question(probe, "?", answer, loss, choices, "so"), judged)
 
 
 def answer_to(expression: str, run: Run | None = None, **more: Any) -> str | None:

@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.answer_key.outcome import Judgement
+from harness.core.message import EMPTY
 from harness.core.run import Run, pack
 from harness.core.vocabulary import Loss
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline, Pair
-from harness.experiment.description import blind_probes
+from harness.experiment.baseline import Baseline, CleanRun
+from harness.experiment.description import JudgedRun, blind_probes
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.runs.cache import open_cache
@@ -26,9 +28,11 @@ def run_of(probe: str, loss: Loss | None = None, **gradients: Any) -> Run:
 
 
 def blind(assertion: str, *broken: Run, clean: list[Run] | None = None) -> list[str]:
-    runs: dict[Pair, Run] = {(run.probe, run.loss): run for run in broken}
     right = clean or [run_of(r.probe, r.loss, **dict.fromkeys(r.leaves, ROW)) for r in broken]
-    return blind_probes(assertion, runs, {(r.probe, r.loss): r for r in right}, list(runs))
+    pairs = zip(broken, right, strict=True)
+    silent = Judgement("silent-corruption", None, EMPTY)
+    judged = [JudgedRun(run, CleanRun(key, {}, {}), silent) for run, key in pairs]
+    return blind_probes(assertion, judged)
 
 
 @pytest.mark.parametrize(

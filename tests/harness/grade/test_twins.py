@@ -28,7 +28,7 @@ from harness.pages.front_matter import Break
 from harness.pages.probe import Probe
 from harness.runs.cache import open_cache
 from harness.runs.cached_runs import run_cached
-from harness.runs.coverage import functions_with_sites
+from harness.runs.coverage import changed_functions
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
@@ -103,7 +103,7 @@ def coverage() -> dict[str, frozenset[str] | None]:
 def probes_reaching(page_id: str) -> tuple[Probe, ...]:
     """The probes of a break's page, and all shared probes that call a function it changes."""
     experiment = prepare(CATALOGUE.page(page_id), CATALOGUE, ENGINE)
-    changed = functions_with_sites(ENGINE.root, ENGINE.sources, experiment.broken.sites)
+    changed = changed_functions(ENGINE.root, ENGINE.sources, experiment.broken.sources)
     names = {probe.name for probe in experiment.probes}
     others = (
         probe

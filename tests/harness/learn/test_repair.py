@@ -10,17 +10,17 @@ from harness.core.errors import PageError, UsageError
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
-from harness.engines.engine import Engine, find_engine
+from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
 from harness.experiment.patching import put
-from harness.learn.reach import changed_functions
 from harness.learn.repair import Repair, damage, judge_copy
 from harness.learn.rounds import LENGTHS, fresh
 from harness.learn.scratch_copy import Origin, ScratchCopy, digest_of
 from harness.pages.catalogue import Catalogue
 from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache
+from harness.runs.coverage import changed_functions
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE
 from tests.harness.tiny import tiny_engine
@@ -258,8 +258,7 @@ def test_what_cannot_be_repaired_is_refused(context: OpenContext) -> None:
 
 
 def changed(before: str, after: str) -> set[str] | None:
-    engine = Engine("e", tiny_engine().dialect, Path("/e"), {"e.py": before})
-    names = changed_functions(engine, {"e.py": after})
+    names = changed_functions(Path("/e"), {"e.py": before}, {"e.py": after})
     return None if names is None else {name.removeprefix("/e/e.py:") for name in names}
 
 
@@ -278,7 +277,7 @@ def test_a_change_inside_a_function_concerns_its_callers_only() -> None:
 def test_a_change_outside_functions_concerns_every_probe() -> None:
     assert changed("x = 1\n", "x = 2\n") is None
     assert changed("class A:\n    x = 1\n", "class A:\n    x = 2\n") is None
-    assert changed_functions(tiny_engine(), {}) is None
+    assert changed_functions(Path("/e"), {"e.py": ""}, {}) is None
 
 
 def test_fresh_shapes_keep_what_is_equal() -> None:

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.matrix.frontier import frontier
+from harness.matrix.cover import frontier
 
 NAMES = [f"d{i}" for i in range(6)]
 CAUGHT = st.fixed_dictionaries({name: st.frozensets(st.sampled_from("abcdefg")) for name in NAMES})
