@@ -130,7 +130,7 @@ class RunReport(msgspec.Struct, frozen=True):
     @property
     def reason(self) -> Message:
         """What shows the outcome, or why a right result is right."""
-        return self.evidence if self.inside == EMPTY else self.inside
+        return self.evidence if self.inside == EMPTY or self.stage is None else self.inside
 
 
 class ClaimReport(msgspec.Struct, frozen=True):

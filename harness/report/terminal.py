@@ -257,7 +257,10 @@ BRIEF = {
     "{difference}; the loss ends at {actual}, expected {expected}": "loss {actual}, not {expected}",
     "{actual} steps were made, expected {expected}": "{actual} steps, not {expected}",
     "{leaf} has no gradient, expected one": "{leaf} has no gradient",
-    "{correct}; {count} leaves that the probe creates were not compared": "{correct}",
+    "{correct}; {count} leaves that the probe creates were not compared": (
+        "{correct}; {count} leaves not compared"
+    ),
+    "{correct}; 1 leaf that the probe creates was not compared": "{correct}; 1 leaf not compared",
     "{leaf} has a gradient, expected none": "{leaf} has a gradient",
     "{name} was changed by the run": "{name} was changed",
     "numbers were drawn from NumPy's global generator": "the global generator moved",
