@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from harness.engines.engine import find_engine
-from tests.truth.__main__ import compare, record
-from tests.truth.recorder import Case, Record
+from harness.experiment.patching import prepare
+from harness.pages.catalogue import open_catalogue
+from tests.truth.__main__ import _changed, compare, record
+from tests.truth.recorder import Call, Case, Record, numbers
 from tests.truth.verdicts import false_sentences, infection, is_near, true_outcome
 
 SUB = ("tensor.py", "Tensor.__rsub__")
@@ -70,6 +72,32 @@ def test_a_leaf_that_the_probe_makes_is_observed(copies: tuple[Path, Path]) -> N
     assert "the gradient of tensor 0" in clean.observed
     broken, clean = _records(copies, "(2 - lib.Tensor([1.0], requires_grad=True)).detach() * 0 + a")
     assert "the gradient of tensor 0" not in clean.observed
+
+
+def _called(result: object) -> Record:
+    call = Call(SUB, numbers([2.0]), numbers(result), [])
+    return Record(calls=[call])
+
+
+@pytest.mark.parametrize(
+    ("result", "infected"),
+    [
+        (np.ones((3, 1)), "no wrong value"),  # broadcasts to the same numbers
+        (np.ones(2), "wrong value"),
+        (np.array([[1.0], [2.0], [1.0]]), "wrong value"),
+        ({"value": np.ones(3), "done": True}, "no wrong value"),  # a flag is not a number
+        ({"value": np.ones(3), "count": 1}, "wrong value"),
+    ],
+)
+def test_a_wrong_value_is_a_wrong_number(result: object, infected: str) -> None:
+    assert infection(_called(result), _called({"value": np.ones(3)})) == infected
+
+
+def test_a_comprehension_is_part_of_the_function_around_it() -> None:
+    experiment = prepare(
+        open_catalogue().page("squeeze-ignores-dim"), open_catalogue(), find_engine(), probes=[]
+    )
+    assert _changed(experiment) == {("methods.py", "Methods.squeeze")}
 
 
 @pytest.mark.parametrize(

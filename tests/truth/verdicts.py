@@ -121,7 +121,15 @@ def _same_ends(actual: Call, expected: Call) -> bool:
 
 def _same(actual: Numbers, expected: Numbers) -> bool:
     pairs = zip_longest(actual, expected)
-    return all(a is not None and b is not None and is_near(a, b) for a, b in pairs)
+    return all(a is not None and b is not None and _are_same_numbers(a, b) for a, b in pairs)
+
+
+def _are_same_numbers(actual: Array, expected: Array) -> bool:
+    """Whether two arrays are the same, or one is what the other broadcasts to."""
+    try:
+        return is_near(*np.broadcast_arrays(actual, expected))
+    except ValueError:
+        return False
 
 
 def _distinct(values: Iterable[Array]) -> list[Array]:

@@ -252,6 +252,7 @@ TABLE = {
     ("attn-merge-no-transpose", "attend-one-head"): ANOTHER_WAY,
     ("sub-is-add-of-neg", "squared-deviations"): ANOTHER_WAY,
     ("layernorm-detach-stats", "layer-norm"): ANOTHER_WAY,  # that path carries zero
+    ("layernorm-batch-axis", "layer-norm-constant-row"): ANOTHER_WAY,  # copies of the same mean
     ("rmsnorm-square-of-mean", "norm-by-root-mean-square-of-equals"): ANOTHER_WAY,
     ("velocity-holds-the-rate", "sgd-momentum"): ANOTHER_WAY,  # a variant
     # A wrong number, and where it became right.
