@@ -9,7 +9,7 @@ from harness.engines.engine import find_engine
 from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
 from tests.truth.__main__ import _changed, compare, record
-from tests.truth.recorder import Call, Case, Record, numbers
+from tests.truth.recorder import Call, Case, Record, RuleCall, numbers
 from tests.truth.verdicts import false_sentences, infection, is_near, true_outcome
 
 SUB = ("tensor.py", "Tensor.__rsub__")
@@ -91,6 +91,23 @@ def _called(result: object) -> Record:
 )
 def test_a_wrong_value_is_a_wrong_number(result: object, infected: str) -> None:
     assert infection(_called(result), _called({"value": np.ones(3)})) == infected
+
+
+def test_what_is_left_of_a_sum_of_zero_is_rounding() -> None:
+    residues = (Record(calls=_called(n * 1e-16).calls, values=[np.ones(2)]) for n in (1, 5))
+    assert infection(*residues) == "no wrong value"
+    numbers = (Record(calls=_called(n * 1e-10).calls, values=[np.ones(2)]) for n in (1, 5))
+    assert infection(*numbers) == "wrong value"
+
+
+def test_the_same_calls_prove_nothing_if_other_cotangents_arrive() -> None:
+    broken, clean = _called(1.0), _called(1.0)
+    clean.rules = [RuleCall("exp", np.ones(2), np.ones(2), [])]
+    broken.rules = [RuleCall("exp", np.ones(2), -np.ones(2), [])]
+    clean.values, broken.values = [np.ones(2)], [-np.ones(2)]
+    assert infection(broken, clean) == "unclear"
+    broken.rules = clean.rules
+    assert infection(broken, clean) == "no wrong value"
 
 
 def test_a_comprehension_is_part_of_the_function_around_it() -> None:
