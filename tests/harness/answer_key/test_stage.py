@@ -278,6 +278,15 @@ def test_the_stage_of_known_cases(page: str, probe: str) -> None:
     assert TABLE[page, probe] in reasons(page, probe)
 
 
+def test_an_engine_that_sums_where_gradients_arrive_cancels_a_missing_sum() -> None:
+    page, variant = CATALOGUE.page("skip-unbroadcast"), CATALOGUE.page("unbroadcast-on-arrival")
+    names = ["add-new-axis", "add-stretched-axis", "add-created-and-stretched"]
+    prepared = prepare(page, CATALOGUE, find_engine(), variant=variant, probes=names)
+    assert {str(run.why) for run in run_lab(prepared, BENCH).runs} == {
+        "wrong inside (add), but cancelled by the sum of the gradients of a leaf"
+    }
+
+
 def test_wrong_cotangents_that_are_lost_in_a_sum_are_cancelled() -> None:
     page = CATALOGUE.page("mul-swapped-operands")
     probes = read_probes("def p(x=(3,)):\n    'doc'\n    return x * 2.0 - x * 2.0\n", "p.py")
