@@ -233,10 +233,11 @@ class _Recorder:
             passed = rule(g)
             copies = [None if item is None else np.array(item) for item in passed]
             self.record.rules.append(RuleCall(op, value, received, copies))
-            last = self.record.calls[-1] if len(self.record.calls) > before else None
-            if last and last.function[1] == rule.__qualname__:
+            if len(self.record.calls) > before:  # of these, what no operand needs, nothing uses
                 needed = [item for item, wanted in zip(passed, used, strict=False) if wanted]
-                last.result = numbers(needed)  # what no operand needs, nothing uses
+                given, after = numbers([received, value]), numbers([g, node.data])
+                call = Call((op, "the rule"), given, numbers(needed), after)
+                self.record.calls[before:] = [call]
             return passed
 
         recording.watched = True

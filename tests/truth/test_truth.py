@@ -110,6 +110,23 @@ def test_the_same_calls_prove_nothing_if_other_cotangents_arrive() -> None:
     assert infection(broken, clean) == "no wrong value"
 
 
+def test_what_a_rule_computes_for_a_constant_is_not_wrong(tmp_path: Path) -> None:
+    copies = tmp_path / "broken", tmp_path / "clean"
+    for copy in copies:
+        for file, text in find_engine().sources.items():
+            (copy / file).parent.mkdir(parents=True, exist_ok=True)
+            wrong = (
+                text.replace("    if created:", "    if False:") if copy.name == "broken" else text
+            )
+            (copy / file).write_text(wrong, encoding="utf-8")
+    changed = frozenset({("broadcasting.py", "unbroadcast")})
+    source = "def probe(lib, a):\n    return a + 1.0\n"
+    case = Case(source, "probe", "gradient", True, {"a": np.ones(3)}, True, (1,), 3, changed)
+    (broken,), (clean,) = (record(copy, [case]) for copy in copies)
+    assert clean.calls
+    assert infection(broken, clean) == "no wrong value"
+
+
 def test_a_comprehension_is_part_of_the_function_around_it() -> None:
     experiment = prepare(
         open_catalogue().page("squeeze-ignores-dim"), open_catalogue(), find_engine(), probes=[]
