@@ -151,7 +151,10 @@ def _is_lost_in_rule(step: TraceStep, match: Match) -> bool:
 
 
 def _is_lost_in_sum(step: TraceStep, match: Match) -> bool:
-    """Whether a node received the right sum, although some of its terms are wrong."""
+    """Whether a node received the right sum, although some of its terms are wrong.
+
+    An engine may sum a term over the axes that were broadcast only when it arrives.
+    """
     graph = match.graph
     terms, are_wrong = [], []
     for visit in match.visits:
@@ -159,11 +162,24 @@ def _is_lost_in_sum(step: TraceStep, match: Match) -> bool:
             if parent == step.index:
                 terms.append(actual)
                 are_wrong.append(_is_wrong(actual, right, graph.scales[visit.index]))
-    if not any(are_wrong) or len({term.shape for term in terms}) > 1:
+    if not any(are_wrong):
         return False
     scale, expected = graph.scales[step.index], graph.steps[step.index].cotangent.numpy()
-    sums = np.sum(terms, axis=0), step.cotangent.numpy()
+    summed = [_summed_to(expected.shape, term) for term in terms]
+    if len({term.shape for term in summed}) > 1:
+        return False
+    sums = np.sum(summed, axis=0), step.cotangent.numpy()
     return not any(_is_wrong(total, expected, scale) for total in sums)
+
+
+def _summed_to(shape: tuple[int, ...], array: NumericArray) -> NumericArray:
+    """Return the array summed over the axes along which that shape broadcasts to its own, if so."""
+    added = array.ndim - len(shape)
+    pairs = zip(shape, array.shape[max(added, 0) :], strict=False)
+    if added < 0 or any(length not in (1, full) for length, full in pairs):
+        return array
+    axes = [axis + added for axis, length in enumerate(shape) if length == 1]
+    return np.asarray(array.sum(axis=(*range(added), *axes))).reshape(shape)
 
 
 def _handed(

@@ -132,6 +132,8 @@ def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
             correct = IS_ROUNDING
     if not run.not_compared:
         return correct
+    if run.not_compared == 1:
+        return message(Kind.ONE_NOT_COMPARED, correct=correct)
     return message(Kind.NOT_COMPARED, correct=correct, count=run.not_compared)
 
 
@@ -276,7 +278,8 @@ def _unlike_gradients(
 
 def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
     """Yield the differences of the leaves that the probe creates, at the first step with any."""
-    own, scale = _created_of(key), 0.0
+    # A backward pass that failed leaves out gradients, which are not wrong for that reason.
+    own, scale = {} if run.failure else _created_of(key), 0.0
     moves = {name: slack(key, name) for name in own}
     yield from _compare_created(_created_of(run), own, choices, _scale_of(own), moves)
     steps = zip(_snapshots(run), _snapshots(key), strict=False)

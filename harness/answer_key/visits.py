@@ -15,9 +15,11 @@ from harness.runs.digests import CALLS, DEPTH, Numbers, add_digest
 def visits(steps: Iterable[TraceStep], most: int = CALLS) -> dict[str, Digest]:
     """Return the trail of recorded walks, to be added to that of the functions.
 
-    A node is what it computes: its op, shape and value, and the values of the operands that need a
-    gradient. It may be visited several times in a pass, each time with a part of its cotangent:
-    then the sum counts. `most` visits of an op are recorded one by one.
+    A node is what it computes: its op, shape and value, and those of the operands that need a
+    gradient. An operand that holds the same numbers, but was not yet broadcast, makes another node,
+    since it gets the sum of its copies' gradients. A node may be visited several times in a pass,
+    each time with a part of its cotangent: then the sum counts. `most` visits of an op are recorded
+    one by one.
     """
     trail, counts = dict[str, Digest](), Counter[str]()
     for walk in backward_passes(list(steps)):
@@ -38,9 +40,10 @@ def visits(steps: Iterable[TraceStep], most: int = CALLS) -> dict[str, Digest]:
 
 def _node(step: TraceStep, values: Mapping[int, NumericArray]) -> list[object]:
     operands = [None if index is None else values.get(index) for index in step.parents]
-    shape = str([length for length in step.value.shape if length > 1])
+    arrays = [array for array in (values[step.index], *operands) if array is not None]
+    shapes = str([[length for length in array.shape if length > 1] for array in arrays])
     needs = str([index is not None for index in step.parents])
-    return [values[step.index], shape, needs, *operands]
+    return [values[step.index], shapes, needs, *operands]
 
 
 def _given_and_passed(parts: Sequence[TraceStep]) -> list[NumericArray | None]:

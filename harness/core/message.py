@@ -55,6 +55,7 @@ class Kind(Enum):
     RIGHT = "the patched code ran, and output and gradients are correct"
     RIGHT_LOG = "the patched code ran, and every step of the log is correct"
     ROUNDING = "the patched code ran, and nothing differs by more than rounding here"
+    ONE_NOT_COMPARED = "{correct}; 1 leaf that the probe creates was not compared"
     NOT_COMPARED = "{correct}; {count} leaves that the probe creates were not compared"
     HIDDEN = "hidden here: on this input all numbers are right"
     CANCELLED = "wrong inside ({where}), but cancelled by {ops}"

@@ -130,7 +130,9 @@ class RunReport(msgspec.Struct, frozen=True):
     @property
     def reason(self) -> Message:
         """What shows the outcome, or why a right result is right."""
-        return self.evidence if self.inside.kind is Kind.NOTHING else self.inside
+        if self.inside.kind is Kind.NOTHING or self.stage is None:
+            return self.evidence
+        return self.inside
 
 
 class ClaimReport(msgspec.Struct, frozen=True):

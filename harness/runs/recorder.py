@@ -149,4 +149,5 @@ def _is_in_rule() -> bool:
     return False
 
 
-_WALKING = ("instrumented_visit", "multiply")
+_WALKING = ("instrumented_visit", "multiply", "rounded")
+"""Functions inside others that are not rules: of the walk, and around the losses."""

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import pickle
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -190,15 +191,22 @@ def _case(experiment: Experiment, triple: Triple) -> Case:
 
 
 def _changed(experiment: Experiment) -> frozenset[tuple[str, str]]:
-    """Return the functions whose own code differs, by file and qualified name."""
+    """Return the functions whose own code differs, by file and qualified name.
+
+    A comprehension is part of the function around it, as it is from Python 3.12 on.
+    """
     clean, broken = experiment.clean.sources, experiment.broken.sources
     changed: set[tuple[str, str]] = set()
     for file in broken:
         if broken[file] != clean.get(file):
             old, new = _codes(clean.get(file, "")), _codes(broken[file])
             inside = file.removeprefix("minigrad/")
-            changed |= {(inside, name) for name in old | new if old.get(name) != new.get(name)}
+            names = [name for name in old | new if old.get(name) != new.get(name)]
+            changed |= {(inside, _COMPREHENSION.sub("", name)) for name in names}
     return frozenset(changed)
+
+
+_COMPREHENSION = re.compile(r"(\.<locals>\.<(listcomp|setcomp|dictcomp|genexpr)>)+$")
 
 
 def _codes(text: str) -> dict[str, object]:

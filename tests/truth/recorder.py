@@ -80,7 +80,10 @@ class Record:
 
 
 def numbers(value: Any, depth: int = 5, seen: frozenset[int] = frozenset()) -> Numbers:
-    """Return the numbers in a value: an array, a tensor with its gradient, an object's fields."""
+    """Return the numbers in a value: an array, a tensor with its gradient, an object's fields.
+
+    A flag among the fields is not a number: if it steers wrongly, other numbers show it.
+    """
     if isinstance(value, np.ndarray):
         return [np.array(value)] if value.dtype.kind in "biufc" else []
     if isinstance(value, bool | int | float | complex | np.generic):
@@ -89,14 +92,15 @@ def numbers(value: Any, depth: int = 5, seen: frozenset[int] = frozenset()) -> N
         return []
     inner = seen | {id(value)}
     if isinstance(value, dict):
-        return [n for item in value.values() for n in numbers(item, depth - 1, inner)]
+        items = [item for item in value.values() if not isinstance(item, bool)]
+        return [n for item in items for n in numbers(item, depth - 1, inner)]
     if isinstance(value, list | tuple):
         return [n for item in value for n in numbers(item, depth - 1, inner)]
     if isinstance(getattr(value, "data", None), np.ndarray):
         gradient = getattr(value, "grad", None)
         return [*numbers(value.data), *(numbers(gradient) if gradient is not None else [])]
     if type(value).__module__.partition(".")[0] == "minigrad" and hasattr(value, "__dict__"):
-        return [n for item in vars(value).values() for n in numbers(item, depth - 1, inner)]
+        return numbers(vars(value), depth, inner)
     return []
 
 
@@ -229,10 +233,11 @@ class _Recorder:
             passed = rule(g)
             copies = [None if item is None else np.array(item) for item in passed]
             self.record.rules.append(RuleCall(op, value, received, copies))
-            last = self.record.calls[-1] if len(self.record.calls) > before else None
-            if last and last.function[1] == rule.__qualname__:
+            if len(self.record.calls) > before:  # of these, what no operand needs, nothing uses
                 needed = [item for item, wanted in zip(passed, used, strict=False) if wanted]
-                last.result = numbers(needed)  # what no operand needs, nothing uses
+                given, after = numbers([received, value]), numbers([g, node.data])
+                call = Call((op, "the rule"), given, numbers(needed), after)
+                self.record.calls[before:] = [call]
             return passed
 
         recording.watched = True

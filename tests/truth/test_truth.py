@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from harness.engines.engine import find_engine
-from tests.truth.__main__ import compare, record
-from tests.truth.recorder import Case, Record
+from harness.experiment.patching import prepare
+from harness.pages.catalogue import open_catalogue
+from tests.truth.__main__ import _changed, compare, record
+from tests.truth.recorder import Call, Case, Record, RuleCall, numbers
 from tests.truth.verdicts import false_sentences, infection, is_near, true_outcome
 
 SUB = ("tensor.py", "Tensor.__rsub__")
@@ -70,6 +72,66 @@ def test_a_leaf_that_the_probe_makes_is_observed(copies: tuple[Path, Path]) -> N
     assert "the gradient of tensor 0" in clean.observed
     broken, clean = _records(copies, "(2 - lib.Tensor([1.0], requires_grad=True)).detach() * 0 + a")
     assert "the gradient of tensor 0" not in clean.observed
+
+
+def _called(result: object) -> Record:
+    call = Call(SUB, numbers([2.0]), numbers(result), [])
+    return Record(calls=[call])
+
+
+@pytest.mark.parametrize(
+    ("result", "infected"),
+    [
+        (np.ones((3, 1)), "no wrong value"),  # broadcasts to the same numbers
+        (np.ones(2), "wrong value"),
+        (np.array([[1.0], [2.0], [1.0]]), "wrong value"),
+        ({"value": np.ones(3), "done": True}, "no wrong value"),  # a flag is not a number
+        ({"value": np.ones(3), "count": 1}, "wrong value"),
+    ],
+)
+def test_a_wrong_value_is_a_wrong_number(result: object, infected: str) -> None:
+    assert infection(_called(result), _called({"value": np.ones(3)})) == infected
+
+
+def test_what_is_left_of_a_sum_of_zero_is_rounding() -> None:
+    residues = (Record(calls=_called(n * 1e-16).calls, values=[np.ones(2)]) for n in (1, 5))
+    assert infection(*residues) == "no wrong value"
+    numbers = (Record(calls=_called(n * 1e-10).calls, values=[np.ones(2)]) for n in (1, 5))
+    assert infection(*numbers) == "wrong value"
+
+
+def test_the_same_calls_prove_nothing_if_other_cotangents_arrive() -> None:
+    broken, clean = _called(1.0), _called(1.0)
+    clean.rules = [RuleCall("exp", np.ones(2), np.ones(2), [])]
+    broken.rules = [RuleCall("exp", np.ones(2), -np.ones(2), [])]
+    clean.values, broken.values = [np.ones(2)], [-np.ones(2)]
+    assert infection(broken, clean) == "unclear"
+    broken.rules = clean.rules
+    assert infection(broken, clean) == "no wrong value"
+
+
+def test_what_a_rule_computes_for_a_constant_is_not_wrong(tmp_path: Path) -> None:
+    copies = tmp_path / "broken", tmp_path / "clean"
+    for copy in copies:
+        for file, text in find_engine().sources.items():
+            (copy / file).parent.mkdir(parents=True, exist_ok=True)
+            wrong = (
+                text.replace("    if created:", "    if False:") if copy.name == "broken" else text
+            )
+            (copy / file).write_text(wrong, encoding="utf-8")
+    changed = frozenset({("broadcasting.py", "unbroadcast")})
+    source = "def probe(lib, a):\n    return a + 1.0\n"
+    case = Case(source, "probe", "gradient", True, {"a": np.ones(3)}, True, (1,), 3, changed)
+    (broken,), (clean,) = (record(copy, [case]) for copy in copies)
+    assert clean.calls
+    assert infection(broken, clean) == "no wrong value"
+
+
+def test_a_comprehension_is_part_of_the_function_around_it() -> None:
+    experiment = prepare(
+        open_catalogue().page("squeeze-ignores-dim"), open_catalogue(), find_engine(), probes=[]
+    )
+    assert _changed(experiment) == {("methods.py", "Methods.squeeze")}
 
 
 @pytest.mark.parametrize(

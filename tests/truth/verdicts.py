@@ -95,33 +95,58 @@ def infection(broken: Record, clean: Record) -> Literal["wrong value", "no wrong
     """Whether the changed code ever produced a wrong number.
 
     Proof of a wrong value: the same call, with the same numbers, gives other numbers or leaves
-    others behind. Proof of the opposite: all calls are the same, or all numbers that any function
-    returns are.
+    others behind. Proof of the opposite: each node receives the same numbers, and all calls are the
+    same, or all numbers that any function returns are. What is left of a sum of zero is rounding.
     """
+    residue = max((_rounding_of(value) for value in clean.values), default=0.0)
     same_calls = len(broken.calls) == len(clean.calls)
     for actual, expected in zip(broken.calls, clean.calls, strict=False):
-        if actual.function != expected.function or not _same(actual.arguments, expected.arguments):
+        same_arguments = _same(actual.arguments, expected.arguments, residue)
+        if actual.function != expected.function or not same_arguments:
             same_calls = False
             break
-        if not _same_ends(actual, expected):
+        if not _same_ends(actual, expected, residue):
             return "wrong value"
-    if same_calls:
-        return "no wrong value"
-    one, other = _distinct(broken.values), _distinct(clean.values)
-    if _all_in(one, other) and _all_in(other, one):
+    received = ([rule.received for rule in record.rules] for record in (broken, clean))
+    if not _same_sets(*received, residue):
+        return "unclear"
+    if same_calls or _same_sets(broken.values, clean.values, residue):
         return "no wrong value"
     return "unclear"
 
 
-def _same_ends(actual: Call, expected: Call) -> bool:
-    return _same(actual.result, expected.result) and _same(
-        actual.arguments_after, expected.arguments_after
+def _same_sets(some: Numbers, others: Numbers, residue: float) -> bool:
+    one, other = _distinct(some), _distinct(others)
+    return _all_in(one, other, residue) and _all_in(other, one, residue)
+
+
+def _rounding_of(array: Array) -> float:
+    """Return the rounding error of the largest number."""
+    if array.dtype.kind not in "fc":
+        return 0.0
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max(initial=0.0)) * float(np.finfo(array.dtype).eps)
+
+
+def _same_ends(actual: Call, expected: Call, residue: float) -> bool:
+    return _same(actual.result, expected.result, residue) and _same(
+        actual.arguments_after, expected.arguments_after, residue
     )
 
 
-def _same(actual: Numbers, expected: Numbers) -> bool:
+def _same(actual: Numbers, expected: Numbers, residue: float) -> bool:
     pairs = zip_longest(actual, expected)
-    return all(a is not None and b is not None and is_near(a, b) for a, b in pairs)
+    return all(
+        a is not None and b is not None and _are_same_numbers(a, b, residue) for a, b in pairs
+    )
+
+
+def _are_same_numbers(actual: Array, expected: Array, residue: float) -> bool:
+    """Whether two arrays are the same, or one is what the other broadcasts to."""
+    try:
+        return is_near(*np.broadcast_arrays(actual, expected), residue)
+    except ValueError:
+        return False
 
 
 def _distinct(values: Iterable[Array]) -> list[Array]:
@@ -129,8 +154,8 @@ def _distinct(values: Iterable[Array]) -> list[Array]:
     return list({(a.shape, a.dtype.kind, a.tobytes()): a for a in values}.values())
 
 
-def _all_in(some: Sequence[Array], others: Sequence[Array]) -> bool:
-    return all(any(is_near(a, b) for b in others) for a in some)
+def _all_in(some: Sequence[Array], others: Sequence[Array], residue: float) -> bool:
+    return all(any(_are_same_numbers(a, b, residue) for b in others) for a in some)
 
 
 # ----- Sentences -----

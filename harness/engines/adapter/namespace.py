@@ -31,7 +31,7 @@ class Namespace:
         """The engine's function or method of that name, or a part of the namespace."""
         if name.startswith("__"):
             raise AttributeError(name)
-        if name == "tensor":
+        if name in ("tensor", "Tensor"):
             return self._adapter.tensor
         if name in ("float32", "float64", "int64"):
             return np.dtype(name)

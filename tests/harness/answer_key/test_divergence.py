@@ -936,6 +936,10 @@ def test_an_inserted_node_is_named_and_the_others_keep_their_places() -> None:
     assert str(match.difference) == "operand 0 of `mul` is the result of `neg`, expected `exp`"
     assert match.lost_leaves == []
     assert cancelled_by((broken, correct)) == []
+    sentence = divergence(BOTH, INSERTED)
+    assert sentence is not None
+    assert sentence.startswith("the forward pass of `mul` gave the value")
+    assert "its operands were right" not in sentence
 
 
 @pytest.mark.parametrize("program", [BOTH, REUSED, SKEWED, MUL, ADD])
@@ -972,6 +976,15 @@ def test_another_dtype_is_not_where_a_wrong_value_began() -> None:
     assert sentence is not None
     assert sentence.startswith("`mul`")
     assert f"; before that, with right numbers: {alone}" in sentence
+
+
+def test_a_cotangent_that_a_rule_rounded_was_not_changed_on_the_way() -> None:
+    patch = "@@ exp.vjp @@\n-$g * value\n+($g * value).astype(np.float32)"
+    sentence = divergence("x=[0.1, 0.7]: return x.exp()", patch)
+    assert sentence is not None
+    assert sentence.startswith("the leaf x received the cotangent")
+    assert "`exp` passed operand 0 (x) a cotangent of dtype float32, expected float64" in sentence
+    assert "on the way" not in sentence
 
 
 def test_values_are_compared_also_if_the_dtype_differs() -> None:

@@ -252,6 +252,7 @@ TABLE = {
     ("attn-merge-no-transpose", "attend-one-head"): ANOTHER_WAY,
     ("sub-is-add-of-neg", "squared-deviations"): ANOTHER_WAY,
     ("layernorm-detach-stats", "layer-norm"): ANOTHER_WAY,  # that path carries zero
+    ("layernorm-batch-axis", "layer-norm-constant-row"): ANOTHER_WAY,  # copies of the same mean
     ("rmsnorm-square-of-mean", "norm-by-root-mean-square-of-equals"): ANOTHER_WAY,
     ("velocity-holds-the-rate", "sgd-momentum"): ANOTHER_WAY,  # a variant
     # A wrong number, and where it became right.
@@ -266,6 +267,7 @@ TABLE = {
     ("max-ties-all-ones", "max-behind-a-relu"): "wrong inside (max), but cancelled by the backward "
     "of `relu`",
     # A wrong number that no result shows.
+    ("relu-in-place", "huber-within-and-beyond"): "wrong inside (relu), but cancelled by `relu`",
     ("bn-no-running-update", "batch-norm-in-training"): "wrong inside "
     "(BatchNorm1d._batch_statistics), but no result is wrong",
 }
@@ -275,6 +277,15 @@ TABLE = {
 @pytest.mark.parametrize(("page", "probe"), TABLE)
 def test_the_stage_of_known_cases(page: str, probe: str) -> None:
     assert TABLE[page, probe] in reasons(page, probe)
+
+
+def test_an_engine_that_sums_where_gradients_arrive_cancels_a_missing_sum() -> None:
+    page, variant = CATALOGUE.page("skip-unbroadcast"), CATALOGUE.page("unbroadcast-on-arrival")
+    names = ["add-new-axis", "add-stretched-axis", "add-created-and-stretched"]
+    prepared = prepare(page, CATALOGUE, find_engine(), variant=variant, probes=names)
+    assert {str(run.why) for run in run_lab(prepared, BENCH).runs} == {
+        "wrong inside (add), but cancelled by the sum of the gradients of a leaf"
+    }
 
 
 def test_wrong_cotangents_that_are_lost_in_a_sum_are_cancelled() -> None:

@@ -56,6 +56,13 @@ def test_a_row_has_a_word_for_each_engine_and_what_came_out() -> None:
     assert row(shown(report_with([run])), "SILENT") == "p ≠ SILENT (4, 3), not (3,)"
 
 
+def test_the_table_says_how_many_leaves_were_not_compared() -> None:
+    evidence = message(Kind.NOT_COMPARED, correct=message(Kind.RIGHT), count=2)
+    inside = message(Kind.NOTHING_WRONG)
+    run = run_of("p", "weighted", "disguised-correct", evidence=evidence, inside=inside, stage=None)
+    assert row(shown(report_with([run])), "= hidden") == "p = hidden right; 2 leaves not compared"
+
+
 def test_losses_share_a_row_only_if_they_end_alike_on_both_engines() -> None:
     runs = [run_of("p", loss, "crash") for loss in LOSSES]
     in_place = [InPlaceRun("p", loss, "crash", verbatim("no")) for loss in LOSSES]

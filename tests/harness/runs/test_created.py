@@ -9,7 +9,7 @@ import pytest
 
 import minigrad
 from harness.answer_key.outcome import Judgement, judge
-from harness.core.run import Digest, Run, leaf_name, pack
+from harness.core.run import Digest, Failure, Run, leaf_name, pack
 from harness.core.verdict import Alarm, Verdict
 from harness.engines.adapter.adapters import open_library
 from harness.engines.engine import Dialect, find_engine
@@ -125,6 +125,20 @@ def test_what_could_not_be_compared_is_counted() -> None:
     assert str(made([1.0, 1.0], [1.0, 1.0], not_compared=4).evidence).endswith(
         "; 4 leaves that the probe creates were not compared"
     )
+    assert str(made([1.0, 1.0], [1.0, 1.0], not_compared=1).evidence).endswith(
+        "; 1 leaf that the probe creates was not compared"
+    )
+
+
+def test_gradients_that_a_crash_kept_from_coming_are_not_called_silently_wrong() -> None:
+    text = """def probe(lib, a=(2,)):
+    'doc'
+    return a * lib.tensor([1.0, 2.0], requires_grad=True)
+"""
+    key = observed(text)
+    failure = Failure("the backward pass", "ValueError", "no")
+    run = msgspec.structs.replace(key, leaves={}, gradients={}, failure=failure)
+    assert str(judge(run, key).evidence) == "ValueError in the backward pass: no"
 
 
 # ----- What is recorded, and its name -----
@@ -321,7 +335,8 @@ def test_leaves_of_an_adapters_probe_are_recorded() -> None:
         library = open_library(dialect, module)
         text = """def scaled(lib, x=(2,)):
     'doc'
-    return x * lib.tensor([1.0, 2.0]) * lib.tensor([3.0, 4.0], requires_grad=True)
+    scaled = x * lib.tensor([1.0, 2.0]) * lib.tensor([3.0, 4.0], requires_grad=True)
+    return scaled * lib.Tensor([1.0, 1.0], requires_grad=True)
 """
         run = observe(Trial(library, probe(text)), "uniform")
         again = Trial(library, probe(text))
@@ -329,5 +344,5 @@ def test_leaves_of_an_adapters_probe_are_recorded() -> None:
         assert np.allclose(again.output(values), run.values()["x"] * [1.0, 2.0])
     finally:
         del sys.modules["foreign"]
-    assert [*run.leaves] == ["x", "tensor[1]"]
+    assert [*run.leaves] == ["x", "tensor[1]", "tensor[2]"]
     assert np.allclose(run.gradients["tensor[1]"].numpy(), run.values()["x"] * [1.0, 2.0])  # type: ignore[union-attr]
