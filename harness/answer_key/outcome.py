@@ -237,14 +237,15 @@ def _differences(
 ) -> list[_Difference]:
     """Return all differences: the most telling first, then in the order of computation.
 
-    The leaves that the probe creates are compared if what it names, returns and logs is equal.
+    The leaves that the probe creates, and those of a probe of steps, are compared if all else is
+    equal.
     """
     differences = [
         *_unlike_output(run, key),
         *_unlike_gradients(run, key, siblings, choices or {}),
         *_unlike_log(run, key),
         *_unlike_effects(run, key),
-    ] or [*_unlike_created(run, key, choices or {})]
+    ] or [*_unlike_leaves(run, key, choices or {})]
     return sorted(differences, key=lambda difference: KINDS.index(difference.kind))
 
 
@@ -276,17 +277,17 @@ def _unlike_gradients(
             yield _Difference("value", extra, verbatim(name))
 
 
-def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
-    """Yield the differences of the leaves that the probe creates, at the first step with any."""
+def _unlike_leaves(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
+    """Yield the differences of these leaves and their gradients, at the first step with any."""
     # A backward pass that failed leaves out gradients, which are not wrong for that reason.
     own, scale = {} if run.failure else _created_of(key), 0.0
     moves = {name: slack(key, name) for name in own}
-    yield from _compare_created(_created_of(run), own, choices, _scale_of(own), moves)
+    yield from _compare_leaves(_created_of(run), own, choices, _scale_of(own), moves)
     steps = zip(_snapshots(run), _snapshots(key), strict=False)
     for step, (actual, expected) in enumerate(steps):
         found, scale = False, max(scale, _scale_of(expected))
         moves = {name: slack(key, entry_name(step, name)) for name in expected}
-        for difference in _compare_created(actual, expected, {}, scale, moves, step + 1):
+        for difference in _compare_leaves(actual, expected, {}, scale, moves, step + 1):
             found = True
             evidence = message(Kind.AFTER_STEP, step=step, difference=difference.evidence)
             yield replace(difference, evidence=evidence if key.log else difference.evidence)
@@ -294,17 +295,17 @@ def _unlike_created(run: Run, key: Run, choices: Choices) -> Iterator[_Differenc
             return
 
 
-Created = Mapping[str, Array | Digest]
-"""The created leaves that have a gradient, and the gradients."""
+LeafRecord = Mapping[str, Array | Digest]
+"""Leaves that have a gradient, and the gradients."""
 
 
-def _snapshots(run: Run) -> list[Created]:
-    """Return what was recorded of the created leaves at each step."""
-    pairs = zip_longest(run.created, run.large)
+def _snapshots(run: Run) -> list[LeafRecord]:
+    """Return what was recorded of the leaves at each step."""
+    pairs = zip_longest(run.leaf_log, run.large)
     return [dict[str, Array | Digest](small or {}) | (large or {}) for small, large in pairs]
 
 
-def _created_of(run: Run) -> Created:
+def _created_of(run: Run) -> LeafRecord:
     """Return the created leaves of a probe that is not one of steps."""
     arrays: dict[str, Array | Digest] = {}
     for name, gradient in run.gradients.items():
@@ -313,9 +314,9 @@ def _created_of(run: Run) -> Created:
     return arrays
 
 
-def _compare_created(
-    actual: Created,
-    expected: Created,
+def _compare_leaves(
+    actual: LeafRecord,
+    expected: LeafRecord,
     choices: Choices,
     scale: float,
     moves: Mapping[str, float],
@@ -356,7 +357,7 @@ def _agree(one: Digest, other: Digest, passes: int) -> bool:
     )
 
 
-def _scale_of(created: Created) -> float:
+def _scale_of(created: LeafRecord) -> float:
     """Return the largest entry of the gradients."""
     gradients = [array for name, array in created.items() if name.endswith(GRAD)]
     return max((largest(g.numpy()) for g in gradients if isinstance(g, Array)), default=0.0)

@@ -140,11 +140,9 @@ class _MovedTrial(Trial):
         with _moved_generators(self._pattern):
             return super().call(leaves, **options)
 
-    def steps(
-        self, values: Mapping[str, NumericArray], **options: Any
-    ) -> Iterator[dict[str, Array]]:
+    def steps(self, leaves: Mapping[str, Any], **options: Any) -> Iterator[dict[str, Array]]:
         with _moved_generators(self._pattern):
-            yield from super().steps(values, **options)
+            yield from super().steps(leaves, **options)
 
 
 def _signs(generator: np.random.Generator, count: int) -> NDArray[np.bool_]:

@@ -430,9 +430,9 @@ class Run(msgspec.Struct, frozen=True):
     gradients: dict[Name, Array | None] = {}
     log: Annotated[list[dict[Name, Array]], _MANY] = []
     """For probes of steps: one snapshot per step, and one of the state before the first."""
-    created: Annotated[list[dict[Name, Array]], _MANY] = []
-    """The leaves that a probe of steps creates, and their gradients, at each snapshot of the log
-    and at the end."""
+    leaf_log: Annotated[list[dict[Name, Array]], _MANY] = []
+    """The leaves of a probe of steps that have a gradient, and the gradients, at each snapshot of
+    the log and at the end."""
     large: Annotated[list[dict[Name, Digest]], _MANY] = []
     """The same for large leaves, in any probe; a single backward pass has one snapshot."""
     not_compared: int = 0
@@ -478,10 +478,13 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def logged(self) -> list[dict[str, Array]]:
-        """The log, with the created leaves and their gradients at each step, and at the end."""
-        extra: list[dict[str, Array]] = [{}] if len(self.created) > len(self.log) else []
+        """The log, with the leaves and their gradients at each step, and at the end.
+
+        Of an entry and a leaf that have the same name, it has the entry.
+        """
+        extra: list[dict[str, Array]] = [{}] if len(self.leaf_log) > len(self.log) else []
         return [
-            entry | (self.created[step] if step < len(self.created) else {})
+            (self.leaf_log[step] if step < len(self.leaf_log) else {}) | entry
             for step, entry in enumerate([*self.log, *extra])
         ]
 

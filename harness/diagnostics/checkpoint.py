@@ -29,8 +29,8 @@ def measure(trial: Trial, run: Run) -> Measured:
     if trial.probe.resume_at is None:
         return Measured()
     values = run.values()
-    straight = _flat(STRAIGHT, trial.steps(values, resume_at=None))
-    return Measured({**straight, **_flat(AGAIN, trial.steps(values))})
+    straight = _flat(STRAIGHT, trial.steps(trial.leaves(values), resume_at=None))
+    return Measured({**straight, **_flat(AGAIN, trial.steps(trial.leaves(values)))})
 
 
 def _flat(way: str, log: Iterable[Mapping[str, Array]]) -> dict[str, Array]:

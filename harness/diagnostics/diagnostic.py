@@ -304,20 +304,22 @@ def compare_gradients(
     return compare_in(run, pairs, reference)
 
 
-def check_log(run: Run, change: Callable[[str, int, Array, Array], Message | None]) -> Verdict:
+def check_log(run: Run, change: Callable[[str, int, Array, str, Array], Message | None]) -> Verdict:
     """Alarm at the first logged value that differs from the entry's previous one.
 
-    `change` gets the entry, the step, the value and the previous value. The gradient of a leaf that
-    the probe creates is compared with the leaf.
+    `change` gets the entry, the step, the value, what it is compared with, and the value of that:
+    the entry's previous one or, for the gradient of a leaf, the leaf.
     """
     previous: dict[str, Array] = {}
     compared = 0
     for step, snapshot in enumerate(run.logged):
         for name, array in snapshot.items():
-            if step < len(run.created) and name in run.created[step] and name.endswith(GRAD):
-                previous[name] = snapshot[name.removesuffix(GRAD)]
+            leaves, other = run.leaf_log[step] if step < len(run.leaf_log) else {}, name
+            if name.endswith(GRAD) and leaves.get(name) is array:
+                other = name.removesuffix(GRAD)
+                previous[name] = leaves[other]
             if name in previous:
-                if problem := change(name, step, array, previous[name]):
+                if problem := change(name, step, array, other, previous[name]):
                     return Alarm(problem)
                 compared += 1
             previous[name] = array

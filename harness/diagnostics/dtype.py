@@ -14,8 +14,6 @@ import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.run import (
-    CREATED,
-    GRAD,
     NUMERIC,
     Array,
     Form,
@@ -84,17 +82,17 @@ def _check_output(probe: Probe, run: Run, expected: np.dtype[np.generic]) -> Ala
     )
 
 
-def _changed_dtype(name: str, step: int, array: Array, before: Array) -> Message | None:
+def _changed_dtype(name: str, step: int, array: Array, other: str, before: Array) -> Message | None:
     actual, expected = np.dtype(array.dtype), np.dtype(before.dtype)
     if actual == expected:
         return None
-    if name.endswith(GRAD) and CREATED.fullmatch(name.removesuffix(GRAD)):
+    if other != name:
         return message(
             "{gradient} is {actual} after step {step}, but {leaf} is {expected}",
             gradient=array_name(name),
             actual=actual,
             step=step,
-            leaf=leaf_name(name.removesuffix(GRAD)),
+            leaf=leaf_name(other),
             expected=expected,
         )
     return message(

@@ -5,8 +5,9 @@ infinite output is right at a pole (the logarithm of 0): a step away it is finit
 is right where the one-sided slopes grow as the step shrinks (a square root at 0). That costs two
 forward passes, and four for each such slope; otherwise, nothing beyond the run. Finite wrong
 numbers are not detected, and every engine gets an alarm where a rule multiplies 0 by infinity, as
-they all do for `(x * x).sqrt()` at 0. In a log, a value must not become infinite later, nor ever be
-NaN. If the probe itself contains NaN or infinity, the diagnostic declines.
+they all do for `(x * x).sqrt()` at 0. In a log, a value must not become infinite later, unless it
+is a leaf's gradient, nor ever be NaN. If the probe itself contains NaN or infinity, the diagnostic
+declines.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from harness.core.message import Kind, Message, message
 from harness.core.run import (
+    GRAD,
     Array,
     Form,
     Measured,
@@ -112,12 +114,17 @@ def _check_gradients(run: Run, compared: int) -> Verdict:
 
 
 def _check_log(run: Run) -> Verdict:
-    """Alarm at a NaN, or at an infinity that was not there in the previous step."""
+    """Alarm at a NaN, or at an infinity that was not there in the previous step.
+
+    A gradient of a leaf may become infinite: an adaptive loss scale then skips the step.
+    """
     was_finite: dict[str, bool] = {}
     compared = 0
     for step, snapshot in enumerate(run.logged):
+        entries = run.log[step] if step < len(run.log) else {}
         for name, array in snapshot.items():
-            infinite = was_finite.get(name, False) and not _is_finite(array)
+            may_overflow = name.endswith(GRAD) and name not in entries
+            infinite = was_finite.get(name, False) and not (may_overflow or _is_finite(array))
             if infinite or np.isnan(array.numpy()).any():
                 problem = _describe(array_name(name), array.numpy())
                 return Alarm(message("{problem} after step {step}", problem=problem, step=step))

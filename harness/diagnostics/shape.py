@@ -1,14 +1,13 @@
 """`shape`: the one-line invariant `leaf.grad.shape == leaf.shape`.
 
-In a probe of steps, this is checked at each step for the leaves that the probe creates, and every
-logged value has to keep its first shape. A wrong shape that another rule has corrected is not
-detected.
+In a probe of steps, this is checked at each step, and every logged value has to keep its first
+shape. A wrong shape that another rule has corrected is not detected.
 """
 
 from __future__ import annotations
 
 from harness.core.message import Message, message
-from harness.core.run import CREATED, GRAD, Array, array_name, leaf_name
+from harness.core.run import Array, array_name, leaf_name
 from harness.core.verdict import Alarm, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log, check_shapes
 
@@ -24,16 +23,16 @@ def check(observation: Observation) -> Verdict:
     return Silent(compared) if compared else Alarm(message("no leaf has a gradient"))
 
 
-def _changed_shape(name: str, step: int, array: Array, before: Array) -> Message | None:
+def _changed_shape(name: str, step: int, array: Array, other: str, before: Array) -> Message | None:
     if array.shape == before.shape:
         return None
-    if name.endswith(GRAD) and CREATED.fullmatch(name.removesuffix(GRAD)):
+    if other != name:
         return message(
             "{gradient} has shape {actual} after step {step}, but {leaf} has shape {expected}",
             gradient=array_name(name),
             actual=array.shape,
             step=step,
-            leaf=leaf_name(name.removesuffix(GRAD)),
+            leaf=leaf_name(other),
             expected=before.shape,
         )
     return message(

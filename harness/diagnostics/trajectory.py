@@ -34,18 +34,18 @@ def check(observation: Observation) -> Verdict:
     answer = observation.independent["torch"]
     assert not isinstance(answer, Skipped)
     verdict = compare_logs(observation.run.log, answer.log)
-    created = _common(observation.run.created, answer.created)
-    if not isinstance(verdict, Silent) or not any(created[0]):
+    leaves = _common(observation.run.leaf_log, answer.leaf_log)
+    if not isinstance(verdict, Silent) or not any(leaves[0]):
         return verdict
-    of_created = compare_logs(*created)
-    if not isinstance(of_created, Silent):
-        return of_created if isinstance(of_created, Alarm) else verdict
-    deviation = max(verdict.deviation or 0.0, of_created.deviation or 0.0)
-    return Silent(verdict.compared + of_created.compared, deviation)
+    of_leaves = compare_logs(*leaves)
+    if not isinstance(of_leaves, Silent):
+        return of_leaves if isinstance(of_leaves, Alarm) else verdict
+    deviation = max(verdict.deviation or 0.0, of_leaves.deviation or 0.0)
+    return Silent(verdict.compared + of_leaves.compared, deviation)
 
 
 def _common(actual: Log, expected: Log) -> tuple[Log, Log]:
-    """Return what can be compared of the leaves that the probe creates, and their gradients.
+    """Return what can be compared of the leaves, and of their gradients.
 
     These are the leaves that have the same name and the same values at first: PyTorch draws other
     initial weights, and some of its layers store theirs in another form. A leaf without a gradient

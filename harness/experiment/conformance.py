@@ -251,7 +251,7 @@ def _as_stored(key: Run, run: Run) -> Run:
     """Return our run in the precision of the engine's run, with the created leaves that it has."""
     key = key.only(run.leaves.keys())
     if run.not_compared:
-        key = msgspec.structs.replace(key, created=[], large=[])
+        key = msgspec.structs.replace(key, leaf_log=[], large=[])
     if not (key.output and run.output) or key.output.dtype == run.output.dtype:
         return key
     kind = np.dtype(run.output.dtype)
@@ -270,5 +270,5 @@ def _as_stored(key: Run, run: Run) -> Run:
         output=cast(key.output),
         gradients={name: cast(gradient) for name, gradient in key.gradients.items()},
         log=[cast_all(entry) for entry in key.log],
-        created=[cast_all(entry) for entry in key.created],
+        leaf_log=[cast_all(entry) for entry in key.leaf_log],
     )

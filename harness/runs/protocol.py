@@ -6,7 +6,7 @@ evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -207,9 +207,9 @@ def is_possible(
     return (
         {n: (a.dtype, a.shape) for n, a in run.leaves.items() if n not in created} == leaves
         and all(map(CREATED.fullmatch, created))
-        and all(map(_are_created, run.created))
-        and all(map(_are_created, run.large))
-        and max(len(run.created), len(run.large)) <= len(run.log) + 1
+        and all(_are_leaves(names, leaves) for names in run.leaf_log)
+        and all(_are_leaves(names, leaves) for names in run.large)
+        and max(len(run.leaf_log), len(run.large)) <= len(run.log) + 1
         and run.gradients.keys() <= run.leaves.keys()
         and run.mutated.keys() <= {*run.leaves, "cotangent"}
         and (run.cotangent is None or len(shapes) == 1)
@@ -228,10 +228,10 @@ def _has_measured(run: Run, probe: Probe, measure: Iterable[Measurement]) -> boo
     )
 
 
-def _are_created(leaves: Mapping[str, object]) -> bool:
-    """Whether the names are those of created leaves, and of gradients of leaves among them."""
-    names = {name.removesuffix(GRAD) for name in leaves}
-    return names <= leaves.keys() and all(map(CREATED.fullmatch, names))
+def _are_leaves(recorded: Mapping[str, object], named: Collection[str]) -> bool:
+    """Whether the names are those of leaves, and of gradients of leaves among them."""
+    names = {name.removesuffix(GRAD) for name in recorded}
+    return names <= recorded.keys() and all(map(CREATED.fullmatch, names - {*named}))
 
 
 def _is_module_log(log: list[dict[str, Array]]) -> bool:

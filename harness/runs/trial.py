@@ -181,11 +181,9 @@ class Trial:
         output = [run.output.numpy()] if run.output else []
         return resolution(*leaves.values(), *self.stored(leaves).values(), *output)
 
-    def steps(
-        self, values: Mapping[str, NumericArray], **options: Any
-    ) -> Iterator[dict[str, Array]]:
+    def steps(self, leaves: Mapping[str, Any], **options: Any) -> Iterator[dict[str, Array]]:
         """Return the snapshots of a probe of steps, one by one."""
-        snapshots = self.call(self.leaves(values), **options)
+        snapshots = self.call(leaves, **options)
         return (
             {name: _pack_entry(name, self.library.value(t)) for name, t in part.items()}
             for part in snapshots
@@ -255,7 +253,7 @@ def observe(trial: Trial, loss: Loss | None, *, traced: bool = False) -> Run:
         cotangent=record.cotangent,
         gradients=record.gradients,
         log=record.log,
-        created=record.created,
+        leaf_log=record.leaf_log,
         large=record.large,
         not_compared=record.not_compared,
         mutated=record.mutated,
@@ -278,17 +276,17 @@ class _Record:
         self.cotangent: Array | None = None
         self.gradients: dict[str, Array | None] = {}
         self.log: list[dict[str, Array]] = []
-        self.created: list[dict[str, Array]] = []
+        self.leaf_log: list[dict[str, Array]] = []
         self.large: list[dict[str, Digest]] = []
         self.not_compared = 0
         self.mutated: dict[str, Array] = {}
         self.shared: list[tuple[str, str]] = []
         self.trace: list[Any] = []
 
-    def look_at(self, library: Library, creations: Creations) -> None:
-        """Record the created leaves as they are now."""
-        small, large = _snapshot(library, creations.leaves)
-        self.created.append(small)
+    def look_at(self, library: Library, leaves: Mapping[str, Any]) -> None:
+        """Record the leaves of a probe of steps as they are now."""
+        small, large = _snapshot(library, leaves)
+        self.leaf_log.append(small)
         self.large.append(large)
 
 
@@ -334,13 +332,14 @@ def _observe_steps(trial: Trial, _: Loss | None, record: _Record) -> None:
     record.leaves = {name: pack(data) for name, data in values.items()}
     record.phase, record.step = Phase.STEP, 0
     creations, library = trial.creations(), trial.library
-    steps = trial.steps(values)
+    leaves = trial.leaves(values)
+    steps = trial.steps(leaves)
     with library.creating(creations):
         for snapshot in steps:
             record.log.append(snapshot)
-            record.look_at(library, creations)
+            record.look_at(library, leaves | creations.leaves)
             record.step = len(record.log)
-    record.look_at(library, creations)
+    record.look_at(library, leaves | creations.leaves)
     record.not_compared = len(creations.unreadable)
 
 
@@ -387,15 +386,15 @@ def _is_large(array: NumericArray) -> bool:
 
 
 def _snapshot(
-    library: Library, created: Mapping[str, Any]
+    library: Library, leaves: Mapping[str, Any]
 ) -> tuple[dict[str, Array], dict[str, Digest]]:
-    """Return those of the created leaves that have a gradient, and the gradients; large ones apart.
+    """Return those of the leaves that have a gradient, and the gradients; large ones apart.
 
     A probe may have many steps and large layers, so only digests of these are sent.
     """
     small: dict[str, Array] = {}
     large: dict[str, Digest] = {}
-    for name, leaf in created.items():
+    for name, leaf in leaves.items():
         gradient = library.gradient(leaf)
         if gradient is None:
             continue

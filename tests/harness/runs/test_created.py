@@ -70,21 +70,30 @@ def test_a_layers_bias_without_a_gradient_is_silent_corruption() -> None:
     assert str(found.evidence) == ("the first LSTMCell's bias_hh has no gradient, expected one")
 
 
-def test_a_wrong_gradient_that_no_log_shows_is_found_at_the_step() -> None:
-    text = """def steps(lib):
-    'doc'
-    w = lib.tensor([1.0, 2.0], requires_grad=True)
-    for _ in range(2):
+@pytest.mark.parametrize(
+    ("head", "name", "title"),
+    [
+        (
+            "def steps(lib):\n    'doc'\n    w = lib.tensor([1.0, 2.0], requires_grad=True)\n",
+            "tensor[0]",
+            "the probe's first tensor.grad",
+        ),
+        ("def steps(lib, w=[1.0, 2.0]):\n    'doc'\n", "w", "w.grad"),
+    ],
+)
+def test_a_wrong_gradient_that_no_log_shows_is_found_at_the_step(
+    head: str, name: str, title: str
+) -> None:
+    text = f"""{head}    for _ in range(2):
         (w * w).sum().backward()
-        yield {"done": 1.0}
+        yield {{"done": 1.0}}
 """
     key = observed(text)
-    assert [*key.created[0]] == ["tensor[0]", "tensor[0].grad"]
-    wrong = dict(key.created[1]) | {"tensor[0].grad": pack([4.0, 9.0])}
-    run = msgspec.structs.replace(key, created=[key.created[0], wrong], reached=[0])
-    assert str(judge(run, key).evidence) == (
-        "after step 1, the probe's first tensor.grad is [4, 9], expected [4, 8]"
-    )
+    assert [*key.leaf_log[0]] == [name, f"{name}.grad"]
+    wrong = dict(key.leaf_log[1]) | {f"{name}.grad": pack([4.0, 9.0])}
+    run = msgspec.structs.replace(key, leaf_log=[key.leaf_log[0], wrong], reached=[0])
+    evidence = f"after step 1, {title} is [4, 9], expected [4, 8]"
+    assert str(judge(run, key).evidence) == evidence
 
 
 def made(gradient: Any, expected: Any, **rest: Any) -> Judgement:
@@ -226,9 +235,10 @@ def test_large_leaves_are_compared_by_their_digests() -> None:
     [
         {"leaves": {"b": pack([1.0])}},
         {"leaves": {"Linear[0].weight\n": pack([1.0])}},
-        {"created": [{"a.grad": pack([1.0])}]},
-        {"created": [{"Linear[0].weight.grad": pack([1.0])}]},
-        {"created": [{}, {}]},
+        {"leaf_log": [{"a.grad": pack([1.0])}]},
+        {"leaf_log": [{"Linear[0].weight.grad": pack([1.0])}]},
+        {"leaf_log": [{"b": pack([1.0])}]},
+        {"leaf_log": [{}, {}]},
     ],
 )
 def test_a_forged_record_of_created_leaves_is_refused(change: dict[str, Any]) -> None:
