@@ -6,7 +6,7 @@ diagnostics on the clean engine. Every run goes through the cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,14 +29,11 @@ from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
 from harness.runs.oracles import job_on_library, run_on_library, why_missing
-from harness.runs.protocol import Job
+from harness.runs.protocol import Job, Step
 from harness.sandbox.limits import Limits
 
 Pair = tuple[str, Loss | None]
 """A probe's name and a loss."""
-
-Item = tuple[int, Loss | None]
-"""A probe's index and a loss."""
 
 Traces = Mapping[Pair, Sequence[TraceStep]]
 """Recorded backward walks."""
@@ -117,11 +114,11 @@ class Baseline:
         Raises EnvironmentProblem if the engine does not load.
         """
         job = self._clean_job(engine, probes)
-        keys = dict(zip(job.items, keys_of(job), strict=True))
-        missing = tuple(item for item in job.items if keys[item] not in self._clean)
+        keys = keys_of(job)
+        missing = [position for position, key in enumerate(keys) if key not in self._clean]
         if missing:
-            self._evaluate_clean(engine, msgspec.structs.replace(job, items=missing), keys)
-        return {(probes[item[0]].name, item[1]): self._clean[keys[item]] for item in job.items}
+            self._evaluate_clean(engine, job.only(missing))
+        return {pair: self._clean[key] for pair, key in zip(job.pairs, keys, strict=True)}
 
     def clean_runs(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Run]:
         """Return only the clean engine's runs, which need no oracle.
@@ -137,8 +134,8 @@ class Baseline:
             raise does_not_load(engine, error) from None
         found = dict(zip(missing, runs, strict=True))
         return {
-            (probes[index].name, loss): found.get(position) or self._clean[keys[position]].run
-            for position, (index, loss) in enumerate(job.items)
+            pair: found.get(position) or self._clean[keys[position]].run
+            for position, pair in enumerate(job.pairs)
         }
 
     def complete(self, engine: Engine, probes: Sequence[Probe]) -> None:
@@ -157,7 +154,7 @@ class Baseline:
         Unlike in `complete`, several probes may share a name.
         """
         clean = self._clean_job(engine, probes)
-        pairs = [(probes[index], loss) for index, loss in clean.items]
+        pairs = [(probes[step.probe], step.loss) for step in clean.steps]
         libraries = [name for name in self._libraries if not why_missing(name)]
         jobs = [
             clean,
@@ -174,11 +171,10 @@ class Baseline:
         process.
         """
         job = self._repeat_job(engine, probes)
-        if not job.items:
+        if not job.steps:
             return {}
         first = self.clean_runs(engine, job.probes)
-        pairs = [(job.probes[index].name, loss) for index, loss in job.items]
-        ended = [position for position, pair in enumerate(pairs) if not first[pair].failure]
+        ended = [position for position, pair in enumerate(job.pairs) if not first[pair].failure]
         return {
             run.probe: UNREPEATABLE
             for run in run_cached(job.only(ended), self.cache)
@@ -228,16 +224,19 @@ class Baseline:
             sites=unpatched.sites,
             # Added as separate probes, so that their second runs have their own processes.
             probes=(*plain.probes, *repeated.probes),
-            items=(*plain.items, *((len(probes) + i, loss) for i, loss in repeated.items)),
-            traces=traces.traces,
+            steps=(
+                *plain.steps,
+                *(step._replace(probe=len(probes) + step.probe) for step in repeated.steps),
+                *traces.steps,
+            ),
             complete=True,
         )
         try:
             runs = run_isolated(everything)
         except EngineDoesNotLoad:
             return  # `clean` reports it
-        observed, rest = runs[: len(plain.items)], runs[len(plain.items) :]
-        again, walks = rest[: len(repeated.items)], rest[len(repeated.items) :]
+        observed, rest = runs[: len(plain.steps)], runs[len(plain.steps) :]
+        again, walks = rest[: len(repeated.steps)], rest[len(repeated.steps) :]
         again = [msgspec.structs.replace(_without_sites(run), measured={}) for run in again]
         self.cache.put(RUNS, dict(zip(keys_of(repeated), again, strict=True)))
         self.cache.put(RUNS, dict(zip(plain_keys, map(_without_sites, observed), strict=True)))
@@ -259,7 +258,7 @@ class Baseline:
         """
         job = _traces_only(self.job(engine, probes), every=every)
         try:
-            runs = run_cached(job, self.cache) if job.traces else []
+            runs = run_cached(job, self.cache) if job.steps else []
         except EngineDoesNotLoad:
             return {}
         return {(run.probe, run.loss): run.trace for run in runs}
@@ -273,18 +272,17 @@ class Baseline:
         `explain`, the walks are recorded by the same child process, so that `traces` finds them.
         """
         job = self.job(engine, probes)
-        if self.explain:
-            job = msgspec.structs.replace(job, traces=_traces_only(job).traces)
-        selected = self.reaching(clean, engine.sources, probes) if self.select else job.items
-        selection = msgspec.structs.replace(job, items=selected, trailed=not self.select)
+        selected = self.reaching(clean, engine.sources, probes) if self.select else job.steps
+        walks = _traces_only(job).steps if self.explain else ()
+        selection = msgspec.structs.replace(job, steps=(*selected, *walks), trailed=not self.select)
         try:
             runs = run_cached(selection, self.cache)
         except EngineDoesNotLoad as error:
             return failed_runs(job, error)
         results = dict(zip(selected, runs, strict=False))
-        if len(selected) < len(job.items):
+        if len(selected) < len(job.steps):
             results |= self._unreached(clean, job, results)
-        return [results[item] for item in job.items]
+        return [results[step] for step in job.steps]
 
     def broken_alone(self, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
         """Return a broken engine's runs without measurements: only what an outcome needs."""
@@ -294,29 +292,28 @@ class Baseline:
         except EngineDoesNotLoad as error:
             return failed_runs(job, error)
 
-    def _unreached(self, clean: Engine, job: Job, reached: Iterable[Item]) -> dict[Item, Run]:
+    def _unreached(self, clean: Engine, job: Job, reached: Container[Step]) -> dict[Step, Run]:
         """Return the runs that were not selected: they end as on the clean engine."""
         key = self.clean_runs(clean, job.probes)
-        items = [item for item in job.items if item not in set(reached)]
-        pairs = [(job.probes[index].name, loss) for index, loss in items]
-        runs = [Run(*pair, failure=key[pair].failure) for pair in pairs]
-        return dict(zip(items, runs, strict=True))
+        steps = zip(job.steps, job.pairs, strict=True)
+        runs = {step: Run(*pair, failure=key[pair].failure) for step, pair in steps}
+        return {step: run for step, run in runs.items() if step not in reached}
 
     def reaching(
         self, clean: Engine, sources: Mapping[str, str], probes: Sequence[Probe]
-    ) -> tuple[Item, ...]:
-        """Return the items in which the clean engine calls a function that other sources change.
+    ) -> tuple[Step, ...]:
+        """Return the steps in which the clean engine calls a function that other sources change.
 
         All of them, if something outside functions differs, which the import executes.
         """
         from harness.runs.coverage import changed_functions  # for many probes only
 
-        items = job_for(clean, probes, Limits()).items
+        steps = job_for(clean, probes, self.limits).steps
         changed = changed_functions(clean.root, clean.sources, sources)
         if changed is None:
-            return items
-        called = zip(items, self.coverage(clean, probes), strict=True)
-        return tuple(item for item, names in called if names is None or changed & names)
+            return steps
+        called = zip(steps, self.coverage(clean, probes), strict=True)
+        return tuple(step for step, names in called if names is None or changed & names)
 
     def coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
         """Return the functions that the clean engine calls, for each probe and loss."""
@@ -340,7 +337,7 @@ class Baseline:
         index = {probe.name: position for position, probe in enumerate(probes)}
         for measurement in filter(None, (item.judged for item in self.diagnostics)):
             judged = {
-                (index[run.probe], run.loss): position
+                Step(index[run.probe], run.loss): position
                 for position, run in enumerate(results)
                 if not run.failure
                 and (run.reached or not engine.sites)
@@ -348,7 +345,7 @@ class Baseline:
             }
             job = msgspec.structs.replace(
                 job_for(engine, probes, self.limits),
-                items=tuple(judged),
+                steps=tuple(judged),
                 measure=(measurement,),
                 alone=True,
                 complete=True,
@@ -390,18 +387,18 @@ class Baseline:
             for item in self.diagnostics
         }
 
-    def _evaluate_clean(self, engine: Engine, job: Job, keys: Mapping[Item, bytes]) -> None:
+    def _evaluate_clean(self, engine: Engine, job: Job) -> None:
         """Run the clean engine and the oracles, and evaluate every diagnostic on the runs."""
         try:
             runs = run_cached(job, self.cache)
         except EngineDoesNotLoad as error:
             raise does_not_load(engine, error) from None
         runs = self.with_own(engine.without_sites(), job.probes, runs)
-        oracles = self._oracle_runs([(job.probes[index], loss) for index, loss in job.items])
-        for item, run in zip(job.items, runs, strict=True):
-            observation = Observation(job.probes[item[0]], run, oracles[run.probe, run.loss])
+        oracles = self._oracle_runs([(job.probes[step.probe], step.loss) for step in job.steps])
+        for step, key, run in zip(job.steps, keys_of(job), runs, strict=True):
+            observation = Observation(job.probes[step.probe], run, oracles[run.probe, run.loss])
             verdicts = self.verdicts(observation)
-            self._clean[keys[item]] = CleanRun(run, observation.independent, verdicts)
+            self._clean[key] = CleanRun(run, observation.independent, verdicts)
 
     def _oracle_runs(
         self, pairs: Sequence[tuple[Probe, Loss | None]]
@@ -460,7 +457,7 @@ def job_for(engine: Engine, probes: Sequence[Probe], limits: Limits) -> Job:
         sources=dict(engine.sources),
         sites=engine.sites,
         probes=tuple(probes),
-        items=tuple((i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
+        steps=tuple(Step(i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
         limits=limits,
         base=dict(engine.base),
         alone=engine.foreign,
@@ -469,8 +466,7 @@ def job_for(engine: Engine, probes: Sequence[Probe], limits: Limits) -> Job:
 
 def failed_runs(job: Job, error: EngineDoesNotLoad) -> list[Run]:
     """Return the runs of a job whose engine does not load: each fails."""
-    pairs = ((job.probes[index].name, loss) for index, loss, _ in job.steps)
-    return [Run(*pair, failure=error.failure) for pair in pairs]
+    return [Run(*pair, failure=error.failure) for pair in job.pairs]
 
 
 def does_not_load(engine: Engine, error: EngineDoesNotLoad) -> EnvironmentProblem:
@@ -487,10 +483,12 @@ def does_not_load(engine: Engine, error: EngineDoesNotLoad) -> EnvironmentProble
 
 def _traces_only(job: Job, *, every: bool = False) -> Job:
     """Return a job that records the walks of the gradient probes, or of all, and nothing else."""
-    kinds = {job.probes[index].kind for index, _ in job.items} if every else {"gradient"}
-    traceable = tuple(item for item in job.items if job.probes[item[0]].kind in kinds)
-    traces = traceable if job.dialect.trace else ()
-    return msgspec.structs.replace(job, items=(), traces=traces, measure=())
+    traceable = tuple(
+        step._replace(traced=True)
+        for step in job.steps
+        if job.dialect.trace and (every or job.probes[step.probe].kind == "gradient")
+    )
+    return msgspec.structs.replace(job, steps=traceable, measure=())
 
 
 def _without_sites(run: Run) -> Run:

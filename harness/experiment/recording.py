@@ -17,16 +17,23 @@ from harness.pages.probe import Probe
 
 
 @dataclass(frozen=True)
+class RunPair:
+    """The runs of a probe with a loss, by the unbroken and by the broken engine."""
+
+    clean: Run
+    broken: Run
+    clean_walk: Sequence[TraceStep]
+    broken_walk: Sequence[TraceStep]
+
+
+@dataclass(frozen=True)
 class Recorded:
     """A page that was run, by the unbroken and by the broken engine."""
 
     page: Page
     report: Report
     probes: Sequence[Probe]
-    clean: Mapping[Pair, Run]
-    broken: Mapping[Pair, Run]
-    clean_walks: Mapping[Pair, Sequence[TraceStep]]
-    broken_walks: Mapping[Pair, Sequence[TraceStep]]
+    pairs: Mapping[Pair, RunPair]
 
 
 def record(
@@ -41,12 +48,11 @@ def record(
     report = run_lab(experiment, baseline)
     clean = baseline.clean_runs(experiment.clean, experiment.probes)
     broken = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
-    return Recorded(
-        page,
-        report,
-        experiment.probes,
-        clean,
-        {(run.probe, run.loss): run for run in broken},
-        baseline.traces(experiment.clean.without_sites(), experiment.probes),
-        baseline.traces(experiment.broken, experiment.probes),
-    )
+    clean_walks = baseline.traces(experiment.clean.without_sites(), experiment.probes)
+    broken_walks = baseline.traces(experiment.broken, experiment.probes)
+    pairs = {
+        pair: RunPair(clean[pair], run, clean_walks.get(pair, ()), broken_walks.get(pair, ()))
+        for run in broken
+        for pair in [(run.probe, run.loss)]
+    }
+    return Recorded(page, report, experiment.probes, pairs)

@@ -45,9 +45,9 @@ def rounds(experiment: Experiment, context: Context, generator: random.Random) -
     others = [probe for probe in shared if probe.name not in names]
     broken = put(experiment.page, experiment.clean)
     reached = {
-        index
+        step.probe
         for sources in (broken.sources, experiment.broken.sources)
-        for index, _ in baseline.reaching(experiment.clean, sources, others)
+        for step in baseline.reaching(experiment.clean, sources, others)
     }
     others = [probe for index, probe in enumerate(others) if index in reached]
     yield Round(others, baseline)

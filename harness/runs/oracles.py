@@ -19,7 +19,7 @@ from harness.pages.probe import Probe, ProbeKind
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import run_cached
 from harness.runs.isolated import EngineDoesNotLoad
-from harness.runs.protocol import Job
+from harness.runs.protocol import Job, Step
 from harness.sandbox.limits import Limits
 
 ProbeAndLoss = tuple[Probe, Loss | None]
@@ -96,9 +96,9 @@ def job_on_library(name: str, pairs: Sequence[ProbeAndLoss]) -> Job:
     fit = _fitting(name, pairs)
     probes = {probe.identity: probe for probe, _ in fit}
     place = {identity: index for index, identity in enumerate(probes)}
-    items = tuple((place[probe.identity], loss) for probe, loss in fit)
+    steps = tuple(Step(place[probe.identity], loss) for probe, loss in fit)
     dialect = LIBRARIES[name].dialect
-    return Job(dialect, "", {}, (), tuple(probes.values()), items, limits=IMPORT_LIMIT)
+    return Job(dialect, "", {}, (), tuple(probes.values()), steps, limits=IMPORT_LIMIT)
 
 
 def _fitting(name: str, pairs: Sequence[ProbeAndLoss]) -> list[ProbeAndLoss]:

@@ -7,7 +7,7 @@ evaluated.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,6 +37,16 @@ SEED = 20260
 """Everything random in a probe comes from this seed, the probe's name and the leaf's name."""
 
 
+class Step(NamedTuple):
+    """A run to make."""
+
+    probe: int
+    """The index of the probe in the job."""
+    loss: Loss | None
+    traced: bool = False
+    """Record only the backward walk."""
+
+
 class Job(msgspec.Struct, frozen=True, tag="job"):
     """A task: load an engine, and run probes on it."""
 
@@ -46,12 +56,10 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     """The engine's files; empty for an installed library."""
     sites: tuple[Site, ...]
     probes: tuple[Probe, ...]
-    items: tuple[tuple[int, Loss | None], ...]
-    """What to run, in order: the index of a probe, and a loss."""
+    steps: tuple[Step, ...]
+    """What to run, in order."""
     measure: tuple[Measurement, ...] = ()
     """What to measure by running the engine again."""
-    traces: tuple[tuple[int, Loss | None], ...] = ()
-    """What to run once more after these, only to record the backward walk."""
     complete: bool = False
     """Return everything that was observed even if no site was executed."""
     trailed: bool = False
@@ -65,34 +73,23 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     alone: bool = False
     """Give every run its own process: the engine may keep state between runs."""
 
-    selection: tuple[int, ...] | None = None
-    """The positions of the steps to run, in order; None runs all of them."""
-
     @property
-    def steps(self) -> tuple[tuple[int, Loss | None, bool], ...]:
-        """Everything to run, in order: the index of a probe, a loss, and whether it is a trace."""
-        every = tuple((index, loss, False) for index, loss in self.items)
-        every += tuple((index, loss, True) for index, loss in self.traces)
-        return every if self.selection is None else tuple(every[at] for at in self.selection)
+    def pairs(self) -> list[tuple[str, Loss | None]]:
+        """The name of the probe and the loss of each step."""
+        return [(self.probes[step.probe].name, step.loss) for step in self.steps]
 
     def only(self, positions: Iterable[int]) -> Job:
         """Return the job with only the steps at these positions, in this order."""
-        known = self.selection
-        selection = tuple(at if known is None else known[at] for at in positions)
-        return msgspec.structs.replace(self, selection=selection)
+        return msgspec.structs.replace(self, steps=tuple(self.steps[at] for at in positions))
 
     def trimmed(self) -> Job:
-        """Return the job without the probes that no step runs; its steps are in the same order."""
-        steps = self.steps
-        place = {at: new for new, at in enumerate(sorted({index for index, _, _ in steps}))}
-        order = sorted(range(len(steps)), key=lambda at: steps[at][2])  # items before traces
-        moved = [(place[index], loss, traced) for index, loss, traced in steps]
+        """Return the job without the probes that no step runs."""
+        used = sorted({step.probe for step in self.steps})
+        place = {index: new for new, index in enumerate(used)}
         return msgspec.structs.replace(
             self,
-            probes=tuple(self.probes[at] for at in place),
-            items=tuple((index, loss) for index, loss, traced in moved if not traced),
-            traces=tuple((index, loss) for index, loss, traced in moved if traced),
-            selection=tuple(sorted(range(len(steps)), key=order.__getitem__)),
+            probes=tuple(self.probes[index] for index in used),
+            steps=tuple(step._replace(probe=place[step.probe]) for step in self.steps),
         )
 
     def may_share(self, one: int, other: int) -> bool:

@@ -186,8 +186,7 @@ def test_whatever_a_child_sends_there_is_one_run_for_each_item(
             found = host.run_isolated(job)
         except host.EngineDoesNotLoad:
             return
-    wanted = [(job.probes[index].name, loss) for index, loss in job.items]
-    assert [(run.probe, run.loss) for run in found] == wanted
+    assert [(run.probe, run.loss) for run in found] == job.pairs
     for run in found:
         is_sound(run)
 

@@ -6,7 +6,7 @@ from harness.engines.engine import Dialect, Engine
 from harness.experiment.patching import put
 from harness.pages.page import read_page
 from harness.pages.probe import Probe, read_probes
-from harness.runs.protocol import Job
+from harness.runs.protocol import Job, Step
 from harness.sandbox.limits import Limits
 
 TINY = '''\
@@ -80,6 +80,6 @@ def tiny_job(
     limits: Limits = Limits(),  # noqa: B008  frozen
 ) -> Job:
     engine, read = tiny_engine(text), tiny_probes(probes)
-    items = tuple((i, loss) for i, probe in enumerate(read) for loss in probe.losses)
+    steps = tuple(Step(i, loss) for i, probe in enumerate(read) for loss in probe.losses)
     sources = dict(engine.sources)
-    return Job(engine.dialect, str(engine.root), sources, (), read, items, measure, limits=limits)
+    return Job(engine.dialect, str(engine.root), sources, (), read, steps, measure, limits=limits)

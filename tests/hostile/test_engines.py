@@ -33,7 +33,7 @@ from harness.core.run import Run
 from harness.engines.engine import Dialect
 from harness.pages.probe import read_probes
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import Job
+from harness.runs.protocol import Job, Step
 from harness.sandbox.hosts import _idle
 from harness.sandbox.limits import Limits
 from tests.harness.tiny import TINY
@@ -119,8 +119,8 @@ def attacked(text: str) -> str:
 def job(text: str, root: Path, limits: Limits = Limits()) -> Job:  # noqa: B008  frozen
     """The attacked probe, one that is not attacked, and one that inspects the process."""
     probes = read_probes(PROBES, "probes.py")
-    items = ((0, "weighted"), (1, "weighted"), (2, None))
-    return Job(Dialect("tiny"), str(root), {"tiny.py": text}, (), probes, items, limits=limits)
+    steps = (Step(0, "weighted"), Step(1, "weighted"), Step(2, None))
+    return Job(Dialect("tiny"), str(root), {"tiny.py": text}, (), probes, steps, limits=limits)
 
 
 @cache

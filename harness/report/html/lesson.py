@@ -19,8 +19,7 @@ from harness.core.report import Report, RunReport
 from harness.core.run import CREATED
 from harness.core.vocabulary import Outcome
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.baseline import Pair
-from harness.experiment.recording import Recorded
+from harness.experiment.recording import Recorded, RunPair
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.html.comparison import Tiles, compare
@@ -185,12 +184,10 @@ class Lesson:
         return _fitting(sorted(stages, key=lambda stage: stage.parts_at < 0))
 
     def _stage(self, run: RunReport) -> Stage | None:
-        pair = (run.probe, run.loss)
-        clean = self.recorded.clean_walks.get(pair, ())
-        broken = self.recorded.broken_walks.get(pair, ())
-        if not clean or not broken:
+        pair = self.recorded.pairs[run.probe, run.loss]
+        if not pair.clean_walk or not pair.broken_walk:
             return None
-        scene = make_scene(clean, broken, self.recorded.clean[pair].leaves)
+        scene = make_scene(pair.clean_walk, pair.broken_walk, pair.clean.leaves)
         try:
             nodes = len(scene.clean.by_index), len(scene.broken.by_index)
         except CycleError:  # there is nothing to draw
@@ -220,11 +217,10 @@ class Lesson:
             mark=mark,
         )
 
-    def _tiles(self, pair: Pair) -> list[Tiles]:
-        expected, actual = self.recorded.clean[pair].gradients, self.recorded.broken[pair].gradients
+    def _tiles(self, pair: RunPair) -> list[Tiles]:
         tiles = []
-        for name, right in expected.items():
-            wrong = actual.get(name)
+        for name, right in pair.clean.gradients.items():
+            wrong = pair.broken.gradients.get(name)
             if right is None or wrong is None or (right == wrong and CREATED.fullmatch(name)):
                 continue
             tiles.append(compare(name, right.numpy(), wrong.numpy(), self.say))
@@ -236,8 +232,8 @@ class Lesson:
         trainings = []
         names = self.say("unbroken"), self.say("broken")
         for run in _worst(self.report.runs):
-            pair = (run.probe, run.loss)
-            expected, actual = self.recorded.clean[pair].losses, self.recorded.broken[pair].losses
+            pair = self.recorded.pairs[run.probe, run.loss]
+            expected, actual = pair.clean.losses, pair.broken.losses
             if min(len(expected), len(actual)) > 2:
                 picture = curves(expected, actual, names)
                 trainings.append((self._label(run), picture))

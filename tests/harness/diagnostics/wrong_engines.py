@@ -61,7 +61,7 @@ def runs_of(
     job = job_for(engine, probes, Limits(seconds=600))
     job = msgspec.structs.replace(job, measure=measurements)
     runs = run_isolated(job)
-    return [(probes[i], run) for (i, _), run in zip(job.items, runs, strict=True)]
+    return [(probes[step.probe], run) for step, run in zip(job.steps, runs, strict=True)]
 
 
 def read(text: str) -> Probe:

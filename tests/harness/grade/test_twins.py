@@ -61,7 +61,7 @@ def with_files(files: Mapping[str, str]) -> Engine:
 
 def job_on(engine: Engine, probes: Sequence[Probe], losses: Collection[Loss | None]) -> Job:
     job = job_for(engine.without_sites(), probes, LIMITS)
-    return msgspec.structs.replace(job, items=tuple(i for i in job.items if i[1] in losses))
+    return msgspec.structs.replace(job, steps=tuple(s for s in job.steps if s.loss in losses))
 
 
 def runs_of(job: Job) -> list[Run]:

@@ -21,7 +21,7 @@ from harness.runs import cached_runs, database
 from harness.runs.cache import RUN_ROOMS, Cache, Kind, code_digest, key_of
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import Job
+from harness.runs.protocol import Job, Step
 from tests.harness.tiny import PROBES, TINY, tiny_job
 
 
@@ -41,8 +41,10 @@ CHANGES: dict[str, Callable[[Job], Job]] = {
     ),
     "what is measured": changed(measure=(Measurement("gradcheck", "m:f"),)),
     "how it is measured": changed(measure=(Measurement("gradcheck", "m:g"),)),
-    "that it is traced": lambda job: changed(items=(), traces=job.items)(job),
-    "the loss": changed(items=((0, "weighted"),)),
+    "that it is traced": lambda job: changed(
+        steps=tuple(step._replace(traced=True) for step in job.steps)
+    )(job),
+    "the loss": changed(steps=(Step(0, "weighted"),)),
     "the probe's text": lambda job: with_probe(job, source=PROBES + "\n"),
     "the probe's name": lambda job: with_probe(job, name="other"),
     "the step at which it resumes": lambda job: with_probe(job, resume_at=2),
@@ -164,19 +166,17 @@ def test_a_run_is_cached_for_the_next_process(
 
 def test_only_what_is_missing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job, ran = tiny_job(), list[Any]()
-    run_cached(msgspec.structs.replace(job, items=job.items[:2]), Cache(tmp_path / "runs"))
+    run_cached(job.only([0, 1]), Cache(tmp_path / "runs"))
     isolated = cached_runs.run_isolated
 
     def counted(job: Job, *rest: Any) -> list[Run]:
-        ran.extend((index, loss) for index, loss, _ in job.steps)
+        ran.extend(job.steps)
         return isolated(job, *rest)
 
     monkeypatch.setattr(cached_runs, "run_isolated", counted)
     runs = run_cached(job, Cache(tmp_path / "runs"))
-    assert ran == list(job.items[2:])
-    assert [(run.probe, run.loss) for run in runs] == [
-        (job.probes[index].name, loss) for index, loss in job.items
-    ]
+    assert ran == list(job.steps[2:])
+    assert [(run.probe, run.loss) for run in runs] == job.pairs
 
 
 @pytest.mark.parametrize("where", ["the run", "a measurement"])

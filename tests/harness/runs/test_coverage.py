@@ -14,6 +14,7 @@ from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import read_probes
 from harness.runs.cache import Cache, open_cache
 from harness.runs.coverage import changed_functions
+from harness.runs.protocol import Step
 from tests.harness.tiny import patched
 
 ENGINE = """\
@@ -114,7 +115,7 @@ def items_wanted(tmp_path: Path, diff: str) -> set[str]:
     """The probes that are run for a patch."""
     bench = Baseline(Cache(None), diagnostics=(), select=True)
     engine = broken(tmp_path, diff)
-    return {PROBES[index].name for index, _ in bench.reaching(CLEAN, engine.sources, PROBES)}
+    return {PROBES[step.probe].name for step in bench.reaching(CLEAN, engine.sources, PROBES)}
 
 
 def test_only_probes_that_call_a_changed_function_are_run(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def test_a_copy_of_the_engine_elsewhere_calls_functions_of_its_own(tmp_path: Pat
         engine = replace(clean, root=Path(root))
         original = replace(CLEAN, root=Path(root))
         assert bench.reaching(original, engine.sources, PROBES[:2]) == (
-            *((1, loss) for loss in PROBES[1].losses),
+            *(Step(1, loss) for loss in PROBES[1].losses),
         )
 
 

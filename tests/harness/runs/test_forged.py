@@ -39,7 +39,7 @@ def runs(job: Job) -> list[Run]:
 
 def accepted(job: Job, run: Run, **fields: Any) -> bool:
     """Whether a run can have these fields."""
-    (index,) = {index for index, _ in job.items if job.probes[index].name == run.probe}
+    (index,) = {step.probe for step in job.steps if job.probes[step.probe].name == run.probe}
     changed = msgspec.structs.replace(run, **fields)
     return is_possible(changed, job.probes[index], run.loss, job.measure, may_be_empty=False)
 

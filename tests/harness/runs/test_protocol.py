@@ -23,7 +23,8 @@ def named_steps(job: Job) -> list[tuple[str, Loss | None, bool]]:
 )
 def test_only_the_probes_that_a_step_runs_are_sent(positions: list[int], sent: list[str]) -> None:
     whole = tiny_job()
-    whole = msgspec.structs.replace(whole, traces=tuple(whole.items[at] for at in (0, 3)))
+    walks = [whole.steps[at]._replace(traced=True) for at in (0, 3)]
+    whole = msgspec.structs.replace(whole, steps=(*whole.steps, *walks))
     job = whole.only(positions)
     received = decode_task(encode_task(job))
     assert isinstance(received, Job)
