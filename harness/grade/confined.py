@@ -13,7 +13,6 @@ import gc
 import importlib
 import math
 import os
-import select
 import signal
 import sys
 import time
@@ -21,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import CodeType
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import pytest
@@ -71,7 +70,7 @@ from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
 from harness.sandbox.limits import Limits, end_after, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
-from harness.sandbox.supervision import adopt_descendants, die_with_parent, end_others
+from harness.sandbox.supervision import adopt_descendants, end_others
 
 KIND = b"G"
 """The kind of the frames."""
@@ -269,52 +268,37 @@ class _CollectionProblems:
 
 def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
     """Run tests in a fork; return what it reports until it ends or has done what was asked."""
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        for descriptor in (*line.pipes[:2], ours):
-            os.close(descriptor)
-        _work(suite, run, theirs)
-    os.close(theirs)
-    fork = Fork(pid)
+    fork = Fork(partial(_work, suite, run), closed=line.pipes[:2])
     try:
-        return _Reader(fork, ours, run).read()
+        return _Reader(fork, run).read()
     finally:
-        fork.kill_group()
-        with contextlib.suppress(OSError):  # the suite may have reaped it
-            fork.kill()
+        fork.close()
         end_others(isolated=False)
-        os.close(ours)
         suite.write_files()
 
 
 class _Reader:
-    """Reads what a fork reports. Processes that it has started may keep the pipe open."""
+    """Reads what a fork reports."""
 
-    def __init__(self, fork: Fork, pipe: int, run: Run) -> None:
-        self.fork, self.pipe, self.run = fork, pipe, run
+    def __init__(self, fork: Fork, run: Run) -> None:
+        self.fork, self.run = fork, run
         self.data, self.rest, self.done = b"", b"", 0
         """Everything, what follows the last complete event, and the number of tests that ended."""
 
     def read(self) -> Finished:
         """Return the events, up to the end of the fork or the last test that is needed."""
         end = time.monotonic() + self.run.seconds
-        while True:
-            status = self.fork.status
-            if select.select([self.pipe], [], [], 0 if status is not None else 0.02)[0]:
-                piece = os.read(self.pipe, 65536)
-                self.data, self.rest = self.data + piece, self.rest + piece
-                if self._is_complete():
-                    return Finished(self.data)
-                if len(self.data) > MOST_BYTES:
-                    return Finished(b"", "it reports too much")
-                if piece:
-                    continue
-            if status is not None:
-                late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _OUT_OF_TIME
-                return Finished(self.data, _how(status), late)
-            if self.fork.poll() is None and time.monotonic() > end:
-                return Finished(self.data, LIMIT_REACHED, late=True)
+        while piece := self.fork.read(65536, end):
+            self.data, self.rest = self.data + piece, self.rest + piece
+            if self._is_complete():
+                return Finished(self.data)
+            if len(self.data) > MOST_BYTES:
+                return Finished(b"", "it reports too much")
+        status = self.fork.wait(end)
+        if status is None:
+            return Finished(self.data, LIMIT_REACHED, late=True)
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _OUT_OF_TIME
+        return Finished(self.data, _how(status), late)
 
     def _is_complete(self) -> bool:
         events, self.rest = split_events(self.rest)
@@ -345,22 +329,16 @@ def _how(status: int) -> str:
 # ----- In the fork -----
 
 
-def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
-    """Replace the code, run the tests, report each, and end."""
-    status = 1
-    with contextlib.suppress(BaseException):
-        os.setpgid(0, 0)
-        die_with_parent()
-        restart_cpu_limit(Limits(cpu_seconds=math.ceil(run.cpu_seconds)))
-        end_after(run.cpu_seconds)
-        discard_output()
-        changed = unpack(run.changed)
-        if changed and not _swap(suite, changed):
-            _report(pipe, Refused())
-        else:
-            _run_tests(suite, run, pipe)
-        status = 0
-    os._exit(status)
+def _work(suite: _Suite, run: Run, pipe: int) -> None:
+    """Replace the code, run the tests, and report each."""
+    restart_cpu_limit(Limits(cpu_seconds=math.ceil(run.cpu_seconds)))
+    end_after(run.cpu_seconds)
+    discard_output()
+    changed = unpack(run.changed)
+    if changed and not _swap(suite, changed):
+        _report(pipe, Refused())
+    else:
+        _run_tests(suite, run, pipe)
 
 
 def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
