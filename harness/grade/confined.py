@@ -65,7 +65,7 @@ from harness.grade.running import (
 from harness.runs.recorder import FEW_CALLS, Recorder
 from harness.runs.trial import pack_step
 from harness.sandbox.child import Line, Work
-from harness.sandbox.fork import Fork
+from harness.sandbox.fork import Sender
 from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
 from harness.sandbox.limits import Limits, end_after, restart_cpu_limit
@@ -268,7 +268,7 @@ class _CollectionProblems:
 
 def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
     """Run tests in a fork; return what it reports until it ends or has done what was asked."""
-    fork = Fork(partial(_work, suite, run), closed=line.pipes[:2])
+    fork = Sender(partial(_work, suite, run), closed=line.pipes[:2])
     try:
         return _Reader(fork, run).read()
     finally:
@@ -280,7 +280,7 @@ def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
 class _Reader:
     """Reads what a fork reports."""
 
-    def __init__(self, fork: Fork, run: Run) -> None:
+    def __init__(self, fork: Sender, run: Run) -> None:
         self.fork, self.run = fork, run
         self.data, self.rest, self.done = b"", b"", 0
         """Everything, what follows the last complete event, and the number of tests that ended."""

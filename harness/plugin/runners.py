@@ -13,12 +13,10 @@ import gc
 import importlib
 import os
 import pickle
-import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
@@ -30,7 +28,7 @@ from harness.grade.code import Code
 from harness.grade.mutants import Mutant
 from harness.grade.running import Outcomes, be_silent, failing, locate, warm_hypothesis
 from harness.sandbox.fork import compute_in_fork
-from harness.sandbox.supervision import die_with_parent
+from harness.sandbox.server import Server
 
 
 @dataclass(frozen=True)
@@ -93,30 +91,6 @@ class TimeLimit:
 
     seconds: float
     cpu_seconds: float
-
-
-class Server:
-    """A fork that serves pytest's process, as seen from that process."""
-
-    def __init__(self, serve: Callable[[Connection], None]) -> None:
-        """Fork it; `serve` answers requests until the connection is closed."""
-        self.connection, other = Pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            self.connection.close()
-            with contextlib.suppress(BaseException):
-                die_with_parent()
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest's process ends this one
-                serve(other)
-            os._exit(0)
-        other.close()
-
-    def end(self) -> None:
-        """End it."""
-        self.connection.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
 
 
 class Runner(Server):
@@ -245,7 +219,6 @@ def _cpu_seconds_of_children() -> float:
 
 
 def _pickled(work: Callable[[], Outcome]) -> bytes:
-    os.setpgid(0, 0)  # the processes that the tests start end with the fork
     try:
         outcome = work()
     except BaseException as error:  # a broken engine may raise anything, anywhere

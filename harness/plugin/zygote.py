@@ -22,7 +22,8 @@ from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.mutants import PatchedFiles
 from harness.grade.running import Outcomes, be_silent, failing, warm_hypothesis
-from harness.plugin.runners import Outcome, Server, TimeLimit, import_all, outcome_in_fork
+from harness.plugin.runners import Outcome, TimeLimit, import_all, outcome_in_fork
+from harness.sandbox.server import Server
 
 UNCOLLECTED = "the tests cannot be collected"
 """The problem of a break on which pytest does not find the tests."""

@@ -30,50 +30,71 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and threading.active_count() == 1  # a fork has no other threads
 
 
-def start(work: Callable[[], object], closed: Iterable[int] = ()) -> int:
-    """Fork this process, and return the ID of the fork.
-
-    The fork closes the descriptors `closed`, calls `work`, and ends, with the status 1 after an
-    exception. It ends when this process does.
-    """
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            die_with_parent()
-            for descriptor in closed:
-                os.close(descriptor)
-            work()
-            status = 0
-        finally:
-            _exit(status)
-    return pid
-
-
 class Fork:
-    """A fork of this process that leads a process group and sends bytes through a pipe.
+    """A fork of this process, which calls a function and ends; it ends when this process does.
 
     It is never killed once it is reaped: its ID may be reused.
     """
 
+    def __init__(self, work: Callable[[], object]) -> None:
+        """Fork. An exception in `work` ends the fork with the status 1."""
+        self.status: int | None = None
+        """Its wait status, once it has been reaped."""
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                die_with_parent()
+                work()
+                status = 0
+            finally:
+                _exit(status)
+
+    def poll(self) -> int | None:
+        """Reap the fork if it has ended, and return its wait status."""
+        if self.status is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            self.status = status if ended else None
+        return self.status
+
+    def wait(self, end: float) -> int | None:
+        """Wait for it to end by itself; return its wait status, or None at the time `end`.
+
+        The time is that of `time.monotonic`.
+        """
+        while self.poll() is None and time.monotonic() < end:
+            time.sleep(0.001)
+        return self.status
+
+    def kill(self) -> int:
+        """Kill the fork if it has not ended, and return its wait status."""
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.status = os.waitpid(self.pid, 0)[1]
+        return self.status
+
+
+class Sender(Fork):
+    """A fork that leads a process group and sends bytes through a pipe."""
+
     def __init__(self, work: Callable[[int], object], closed: Iterable[int] = ()) -> None:
         """Fork; `work` is called with the pipe to write to. The fork closes `closed`."""
         self.pipe, theirs = os.pipe()
-        self.status: int | None = None
-        """Its wait status, once it has been reaped."""
 
         def lead() -> None:
             os.setpgid(0, 0)  # the processes that it starts can be ended with it
+            for descriptor in (self.pipe, *closed):
+                os.close(descriptor)
             work(theirs)
 
-        self.pid = start(lead, (self.pipe, *closed))
+        super().__init__(lead)
         os.close(theirs)
 
     def read(self, most: int, end: float = math.inf) -> bytes:
         """Return the next bytes that it sends, at most `most`.
 
-        Nothing if it has closed its pipe, has ended, or sends nothing before the time `end`
-        (`time.monotonic`). Processes that it has started may keep the pipe open.
+        Nothing if it has closed its pipe, has ended, or sends nothing before the time `end`.
+        Processes that it has started may keep the pipe open.
         """
         while True:
             ended = self.poll() is not None  # before the look into the pipe, for its last bytes
@@ -88,26 +109,6 @@ class Fork:
         while len(data) < count and (piece := self.read(count - len(data), end)):
             data += piece
         return bytes(data)
-
-    def poll(self) -> int | None:
-        """Reap the fork if it has ended, and return its wait status."""
-        if self.status is None:
-            ended, status = os.waitpid(self.pid, os.WNOHANG)
-            self.status = status if ended else None
-        return self.status
-
-    def wait(self, end: float) -> int | None:
-        """Wait for the fork to end by itself; return its wait status, or None at the time `end`."""
-        while self.poll() is None and time.monotonic() < end:
-            time.sleep(0.001)
-        return self.status
-
-    def kill(self) -> int:
-        """Kill the fork if it has not ended, and return its wait status."""
-        if self.status is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self.status = os.waitpid(self.pid, 0)[1]
-        return self.status
 
     def close(self) -> None:
         """Kill the fork and its process group, and close the pipe."""
@@ -133,7 +134,7 @@ def compute_in_fork(
         data = work()
         write_all(pipe, len(data).to_bytes(4, "big") + data)
 
-    fork, end = Fork(send), time.monotonic() + seconds
+    fork, end = Sender(send), time.monotonic() + seconds
     try:
         head = fork.read_exactly(4, end)
         length = int.from_bytes(head, "big")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from harness.sandbox.child import Line, read_exactly, report_errors
-from harness.sandbox.fork import Fork
+from harness.sandbox.fork import Sender
 from harness.sandbox.frames import LARGEST_BODY, TICKET_SIZE, Frame, encode_frame, write_all
 from harness.sandbox.limits import Limits, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
@@ -65,7 +65,7 @@ class _Fork:
         def serve(answers: int) -> None:
             report_errors(lambda: serve_steps(steps, step, tickets, answers, limits))
 
-        self._fork = Fork(serve, closed=(*line.pipes[:2], self._tickets))
+        self._fork = Sender(serve, closed=(*line.pipes[:2], self._tickets))
         os.close(tickets)
 
     def answer(self, line: Line) -> tuple[bytes, bool]:

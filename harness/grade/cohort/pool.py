@@ -5,12 +5,13 @@ A submission that ends or delays its fork costs the others nothing: the fork is 
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
+from functools import partial
 from multiprocessing.connection import Connection, wait
 
 import msgspec
@@ -21,8 +22,8 @@ from harness.grade.cohort.grader import COPIES, Grade, grade_files, rejection
 from harness.grade.suite import SuiteReport
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.scratch import remove_abandoned
+from harness.sandbox.server import Server
 from harness.sandbox.signals import terminate
-from harness.sandbox.supervision import die_with_parent
 
 MOST_ATTEMPTS = 3
 """How often a submission is tried if the grading process ends without a result."""
@@ -148,11 +149,8 @@ class _Fork:
         """What it is grading."""
         self.deadline = self._seconds = 0.0
         self.is_usable = True
-        context = get_context("fork")
-        self.pipe, pipe = context.Pipe()
-        self._process = context.Process(target=_work, args=(grade, pipe))
-        self._process.start()
-        pipe.close()
+        self._server = Server(partial(_work, grade))
+        self.pipe = self._server.connection
 
     def start(self, task: Task, seconds: float) -> None:
         """Let it grade a submission."""
@@ -165,7 +163,7 @@ class _Fork:
         """Return the task and its outcome; end the process if it is out of time."""
         assert self.task
         task, self.task = self.task, None
-        late = not self.pipe.poll() and self._process.is_alive()
+        late = not self.pipe.poll() and self._server.poll() is None
         outcome = None if late else self._received()
         if outcome:
             return task, outcome
@@ -179,16 +177,12 @@ class _Fork:
 
     def terminate(self) -> None:
         """Request that the process end what it has started, and then itself."""
-        self._process.terminate()
+        self._server.terminate()
 
-    def kill(self) -> int | None:
+    def kill(self) -> int:
         """End the process, after giving it a moment to end what it has started."""
-        for end in (self._process.terminate, self._process.kill):
-            if self._process.is_alive():
-                end()
-                self._process.join(_PATIENCE)
-        self.pipe.close()
-        return self._process.exitcode
+        self.terminate()
+        return os.waitstatus_to_exitcode(self._server.end(_PATIENCE))
 
     def _received(self) -> Outcome | None:
         try:
@@ -199,8 +193,6 @@ class _Fork:
 
 def _work(grade: Grade, pipe: Connection) -> None:
     """Grade submissions one after another; end cleanly on SIGTERM."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal
     signal.signal(signal.SIGTERM, terminate)
     try:
         while True:

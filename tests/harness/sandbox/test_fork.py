@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness.sandbox.fork import Fork, can_fork, compute_in_fork
+from harness.sandbox.fork import Sender, can_fork, compute_in_fork
 from harness.sandbox.frames import LARGEST_BODY
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this process cannot be forked")
@@ -76,7 +76,7 @@ def test_a_process_that_it_leaves_is_not_waited_for() -> None:
 
 
 def test_a_fork_that_closes_its_pipe_may_go_on() -> None:
-    fork = Fork(lambda pipe: (os.write(pipe, b"done"), os.close(pipe), signal.pause()))
+    fork = Sender(lambda pipe: (os.write(pipe, b"done"), os.close(pipe), signal.pause()))
     assert fork.read_exactly(10) == b"done"
     assert fork.wait(time.monotonic() + 0.1) is None
     fork.close()
@@ -84,7 +84,7 @@ def test_a_fork_that_closes_its_pipe_may_go_on() -> None:
 
 
 def test_an_exception_ends_a_fork_with_the_status_1() -> None:
-    fork = Fork(lambda _pipe: 1 // 0)
+    fork = Sender(lambda _pipe: 1 // 0)
     assert fork.read(1) == b""
     assert os.waitstatus_to_exitcode(fork.wait(math.inf) or 0) == 1
     fork.close()
@@ -92,7 +92,7 @@ def test_an_exception_ends_a_fork_with_the_status_1() -> None:
 
 def test_a_fork_holds_none_of_the_descriptors_that_are_closed_in_it() -> None:
     ours, theirs = os.pipe()
-    fork = Fork(lambda pipe: (os.write(pipe, b"!"), signal.pause()), closed=(ours, theirs))
+    fork = Sender(lambda pipe: (os.write(pipe, b"!"), signal.pause()), closed=(ours, theirs))
     assert fork.read(1) == b"!"
     os.close(theirs)
     os.set_blocking(ours, False)
