@@ -126,9 +126,7 @@ class _Suite:
         self.items: list[pytest.Item] = []
         self.outcomes = Outcomes()
         self.functions: Functions | None = None
-        """None if the code of this engine is not to be replaced."""
-        self.collected: frozenset[int] = frozenset()
-        """The functions that ran before the first test."""
+        """None until the tests are collected."""
 
     def write_files(self) -> None:
         """Write the files into the scratch folder, which contains nothing else afterwards."""
@@ -184,9 +182,7 @@ def _collect(task: Task, order: Collect) -> tuple[_Suite, Collected]:
     if not suite.items:
         return suite, Collected([], "it has no tests", "empty")
     called = list(CALLS.take())
-    if complete and not changed:
-        suite.functions = suite.code.functions(called)
-        suite.collected = frozenset(suite.code.numbers(called))
+    suite.functions = suite.code.functions(called if complete and not changed else None)
     return suite, Collected([item.nodeid for item in suite.items])
 
 
@@ -343,8 +339,9 @@ def _work(suite: _Suite, run: Run, pipe: int) -> None:
 
 def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
     """Replace the engine's code; return whether that was possible."""
-    pairs = suite.functions.plan(changed) if suite.functions else None
-    if suite.functions is None or pairs is None or suite.code.changed(pairs) & suite.collected:
+    assert suite.functions is not None
+    pairs = suite.functions.plan(changed)
+    if pairs is None:
         return False
     find_in_memory(suite.code.root, suite.code.sources, changed)
     suite.functions.swap(pairs)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
+from types import CodeType
 from typing import Any, NoReturn
 
 import pytest
@@ -74,8 +75,6 @@ class _Tests:
     """The tests that pass."""
     taken: TimeLimit
     """How long all tests took, also those that fail: the first one may do work for the others."""
-    collected: frozenset[int]
-    """The functions that ran before the first test."""
     modules: Sequence[str]
     """The installed modules that the tests imported, imported here once and not for each break."""
 
@@ -96,19 +95,15 @@ class TimeLimit:
 class Runner(Server):
     """A runner, as seen from pytest's process."""
 
-    def __init__(self, items: Sequence[pytest.Item], code: Code, called: Collection[Any]) -> None:
-        """Fork it; `called` are the code objects that ran before."""
+    def __init__(
+        self, items: Sequence[pytest.Item], code: Code, called: Collection[CodeType] | None
+    ) -> None:
+        """Fork it; `called` are the code objects that ran before, None if they are not known."""
         super().__init__(partial(_serve, _State(items, code, called)))
 
-    def start(
-        self,
-        reach: Mapping[int, Reach],
-        taken: TimeLimit,
-        collected: frozenset[int],
-        modules: Sequence[str],
-    ) -> None:
+    def start(self, reach: Mapping[int, Reach], taken: TimeLimit, modules: Sequence[str]) -> None:
         """Tell it what the tests reach without a break, and which libraries they import."""
-        self.connection.send(_Tests(reach, taken, collected, modules))
+        self.connection.send(_Tests(reach, taken, modules))
 
 
 def run_all(
@@ -145,8 +140,8 @@ def run_all(
 class _State:
     items: Sequence[pytest.Item]
     code: Code
-    called: Collection[Any]
-    tests: _Tests = field(default_factory=lambda: _Tests({}, TimeLimit(0.0, 0.0), frozenset(), ()))
+    called: Collection[CodeType] | None
+    tests: _Tests = field(default_factory=lambda: _Tests({}, TimeLimit(0.0, 0.0), ()))
     functions: Functions | None = None
     outcomes: Outcomes = field(default_factory=Outcomes)
 
@@ -178,9 +173,9 @@ def _answer(state: _State, request: Request) -> Outcome:
     """Run the tests that reach the change, in a fork; without such a test, nothing is run."""
     assert state.functions is not None
     pairs = state.functions.plan(request.mutant.codes)
-    changed = None if pairs is None else state.code.changed(pairs)
-    if pairs is None or changed is None or changed & state.tests.collected:
+    if pairs is None:
         return Outcome(reload=True)
+    changed = state.code.changed(pairs)
     reached = [
         index
         for index, reach in state.tests.reach.items()

@@ -84,8 +84,10 @@ class BreaksSession:
         self.modules: frozenset[str] = frozenset()
         """The modules that are loaded when the collection begins."""
         self.items: Sequence[pytest.Item] = ()
-        self.collected: dict[int, CodeType] = {}
-        """What has been called when the collection ends."""
+        self.is_recorded = True
+        """Whether it is known what has been called so far."""
+        self.collected: Collection[CodeType] | None = None
+        """What has been called when the collection ends; None if that is not known."""
         self.calls: dict[str, Collection[CodeType] | None] = {}
         """What each test calls, by its id; None if it is not known."""
         self.recording = Recording()
@@ -122,8 +124,9 @@ class BreaksSession:
             self.reloads.zygote = Zygote(session, self.code)
         self.modules = frozenset(sys.modules)
         yield
-        self.collected = {id(code): code for code in CALLS.take()}
-        CALLS.stop()
+        self.is_recorded = CALLS.stop() and self.is_recorded
+        called = list(CALLS.take())
+        self.collected = called if self.is_recorded else None
 
     @property
     def runs_tests(self) -> bool:
@@ -141,10 +144,9 @@ class BreaksSession:
         self.items = session.items
         if session.items and not session.config.option.collectonly and not session.testsfailed:
             self._check_engine()
-            called = list(self.collected.values())
             cores = 1 if self.group.workers > 1 else available_cores()
             number = min(cores, len(self.pages))
-            self.runners = [Runner(self.items, self.code, called) for _ in range(number)]
+            self.runners = [Runner(self.items, self.code, self.collected) for _ in range(number)]
         try:
             outcome = yield
             if self.runners:
@@ -224,7 +226,6 @@ class BreaksSession:
     def _prepare(self, observed: Sequence[_Observed], tests: Mapping[str, Reach]) -> None:
         """Tell the processes that run breaks which tests pass, and what they reach."""
         self.passed = set(tests)
-        collected = frozenset(self.code.numbers(self.collected.values()))
         by_index = {i: tests[t.nodeid] for i, t in enumerate(self.items) if t.nodeid in tests}
         libraries = list(dict.fromkeys(name for one in observed for name in one.libraries))
         taken = TimeLimit(
@@ -232,7 +233,7 @@ class BreaksSession:
             sum(one.taken.cpu_seconds for one in observed),
         )
         for runner in self.runners:
-            runner.start(by_index, taken, collected, libraries)
+            runner.start(by_index, taken, libraries)
         passing = {self.items[index].nodeid: index for index in by_index}
         self.reloads.start(passing, taken, libraries)
 

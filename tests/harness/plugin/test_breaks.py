@@ -285,6 +285,15 @@ def test_code_that_is_called_while_collecting_is_imported_again(low: Result) -> 
     }
 
 
+def test_after_an_incomplete_recording_everything_is_imported_again(tmp_path: Path) -> None:
+    """It is not known what the collection called once a suite has ended the recording."""
+    suite = f"import sys\nsys.setprofile(None)\n{textwrap.dedent(SUITE)}"
+    suite += "\n\n(1 - tensor(1.0, requires_grad=True)).backward()\n"
+    ended = run(tmp_path, "--breaks=sub-sign,mul-swapped-operands", suite=suite)
+    assert ended.fates == {"sub-sign": "killed", "mul-swapped-operands": "killed"}
+    assert {entry["path"] for entry in ended.report["breaks"]} == {"reloaded"}
+
+
 def test_no_more_runners_are_forked_than_there_are_breaks(low: Result) -> None:
     assert (low.folder / "runners").read_text().splitlines() == ["forked"] * 2
 
