@@ -15,7 +15,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from types import CodeType
@@ -23,11 +23,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from harness.engines.loader import find_in_memory
-from harness.engines.swapping import Functions, Pair
 from harness.grade.code import Code
+from harness.grade.collected import CollectedSuite
 from harness.grade.mutants import Mutant
-from harness.grade.running import Outcomes, be_silent, failing, locate, warm_hypothesis
+from harness.grade.running import be_silent
 from harness.sandbox.fork import compute_in_fork
 from harness.sandbox.server import Server
 
@@ -99,7 +98,7 @@ class Runner(Server):
         self, items: Sequence[pytest.Item], code: Code, called: Collection[CodeType] | None
     ) -> None:
         """Fork it; `called` are the code objects that ran before, None if they are not known."""
-        super().__init__(partial(_serve, _State(items, code, called)))
+        super().__init__(partial(_serve, items, code, called))
 
     def start(self, reach: Mapping[int, Reach], taken: TimeLimit, modules: Sequence[str]) -> None:
         """Tell it what the tests reach without a break, and which libraries they import."""
@@ -136,30 +135,19 @@ def run_all(
 # ----- In the runner -----
 
 
-@dataclass
-class _State:
-    items: Sequence[pytest.Item]
-    code: Code
-    called: Collection[CodeType] | None
-    tests: _Tests = field(default_factory=lambda: _Tests({}, TimeLimit(0.0, 0.0), ()))
-    functions: Functions | None = None
-    outcomes: Outcomes = field(default_factory=Outcomes)
-
-
-def _serve(state: _State, connection: Connection) -> NoReturn:
-    state.functions = state.code.functions(state.called)
-    state.items[0].config.pluginmanager.register(state.outcomes)
+def _serve(
+    items: Sequence[pytest.Item],
+    code: Code,
+    called: Collection[CodeType] | None,
+    connection: Connection,
+) -> NoReturn:
+    suite = CollectedSuite(items, code, called)
     gc.freeze()  # otherwise a collection in a fork would copy every page
+    tests: _Tests = connection.recv()
+    import_all(tests.modules)
+    suite.warm()
     while True:
-        request = connection.recv()
-        if isinstance(request, _Tests):
-            state.tests = request
-            import_all(request.modules)
-            locate(state.items)
-            warm_hypothesis()
-            gc.freeze()
-        else:
-            connection.send(_answer(state, request))
+        connection.send(_answer(suite, tests, connection.recv()))
 
 
 def import_all(modules: Sequence[str]) -> None:
@@ -169,24 +157,32 @@ def import_all(modules: Sequence[str]) -> None:
             importlib.import_module(name)
 
 
-def _answer(state: _State, request: Request) -> Outcome:
+def _answer(suite: CollectedSuite, tests: _Tests, request: Request) -> Outcome:
     """Run the tests that reach the change, in a fork; without such a test, nothing is run."""
-    assert state.functions is not None
-    pairs = state.functions.plan(request.mutant.codes)
+    codes = request.mutant.codes
+    pairs = suite.functions.plan(codes)
     if pairs is None:
         return Outcome(reload=True)
-    changed = state.code.changed(pairs)
+    changed = suite.code.changed(pairs)
     reached = [
         index
-        for index, reach in state.tests.reach.items()
+        for index, reach in tests.reach.items()
         if (reach.numbers is None or changed & reach.numbers)
         and (request.only is None or index in request.only)
     ]
     if not reached:
         return Outcome()
-    taken = state.tests.taken
+    rank = {index: position for position, index in enumerate(request.first)}
+    order = sorted(reached, key=lambda i: (rank.get(i, len(rank)), tests.reach[i].seconds, i))
+
+    def run() -> Outcome:
+        suite.swap(pairs, codes, request.mutant.files.texts)
+        be_silent(suite.items[0].config)
+        return Outcome(reached, list(suite.run(order, stop=request.stop)))
+
+    taken = tests.taken
     limit = TimeLimit(PATIENCE + 20 * taken.seconds, CPU_PATIENCE + 20 * taken.cpu_seconds)
-    return outcome_in_fork(partial(_run, state, request, pairs, reached), limit)
+    return outcome_in_fork(run, limit)
 
 
 def outcome_in_fork(work: Callable[[], Outcome], limit: TimeLimit) -> Outcome:
@@ -219,21 +215,3 @@ def _pickled(work: Callable[[], Outcome]) -> bytes:
     except BaseException as error:  # a broken engine may raise anything, anywhere
         outcome = Outcome(problem=f"{type(error).__name__}: {error}"[:300])
     return pickle.dumps(outcome)
-
-
-def _run(state: _State, request: Request, pairs: Sequence[Pair], reached: Sequence[int]) -> Outcome:
-    """Run the tests on the break."""
-    return Outcome(reached, _failed(state, request, pairs, reached))
-
-
-def _failed(
-    state: _State, request: Request, pairs: Sequence[Pair], reached: Sequence[int]
-) -> list[int]:
-    """Swap the code, run the tests, and return those that fail."""
-    assert state.functions is not None
-    find_in_memory(state.code.root, {**state.code.sources, **request.mutant.files.texts})
-    state.functions.swap(pairs)
-    rank = {index: position for position, index in enumerate(request.first)}
-    order = sorted(reached, key=lambda i: (rank.get(i, len(rank)), state.tests.reach[i].seconds, i))
-    be_silent(state.items[0].config)
-    return list(failing(state.outcomes, state.items, order, stop=request.stop))
