@@ -48,10 +48,13 @@ class Functions:
     """
 
     def __init__(self, codes: Codes, called: set[CodeType] | None) -> None:
-        files = {code.co_filename for code in codes.values()}
-        self.codes = codes
-        self._by_code, suspended = _functions_by_code(files)
-        self.called, self.is_known = (called or set()) | suspended, called is not None
+        self.codes, self.is_known = codes, called is not None
+        self._by_code: dict[_Key, list[FunctionType]] = {}
+        self.called: set[CodeType] = set()
+        if called is not None:
+            files = {code.co_filename for code in codes.values()}
+            self._by_code, suspended = _functions_by_code(files)
+            self.called = called | suspended
 
     def plan(self, patched: Codes) -> list[Pair] | None:
         """Return the functions to replace so that the engine becomes that of these files.
