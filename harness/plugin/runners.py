@@ -13,6 +13,7 @@ import gc
 import importlib
 import os
 import pickle
+import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from harness.grade.mutants import Mutant
 from harness.grade.running import be_silent
 from harness.sandbox.fork import compute_in_fork
 from harness.sandbox.server import Server
+from harness.sandbox.signals import terminate
 
 
 @dataclass(frozen=True)
@@ -186,9 +188,16 @@ def _answer(suite: CollectedSuite, tests: _Tests, request: Request) -> Outcome:
 
 
 def outcome_in_fork(work: Callable[[], Outcome], limit: TimeLimit) -> Outcome:
-    """Return the outcome of tests that are run in a fork of this process."""
+    """Return the outcome of tests that are run in a fork of this process.
+
+    If SIGTERM ends this process meanwhile, it ends the fork first, with what the fork has started.
+    """
     start, before = time.perf_counter(), _cpu_seconds_of_children()
-    data = compute_in_fork(partial(_pickled, work), limit.cpu_seconds, limit.seconds)
+    inherited = signal.signal(signal.SIGTERM, terminate) or signal.SIG_DFL
+    try:
+        data = compute_in_fork(partial(_pickled, work, inherited), limit.cpu_seconds, limit.seconds)
+    finally:
+        signal.signal(signal.SIGTERM, inherited)
     seconds, used = time.perf_counter() - start, _cpu_seconds_of_children() - before
     if data is not None:
         outcome: Outcome = pickle.loads(data)
@@ -209,7 +218,8 @@ def _cpu_seconds_of_children() -> float:
 # ----- In the fork -----
 
 
-def _pickled(work: Callable[[], Outcome]) -> bytes:
+def _pickled(work: Callable[[], Outcome], on_request: Any) -> bytes:
+    signal.signal(signal.SIGTERM, on_request)
     try:
         outcome = work()
     except BaseException as error:  # a broken engine may raise anything, anywhere

@@ -34,6 +34,7 @@ from harness.plugin.summary import kills_by_test
 from harness.plugin.zygote import Zygote, imports_engine
 from harness.runs.cache import Cache, open_cache
 from harness.sandbox.pool import available_cores
+from harness.sandbox.server import end_all
 
 if TYPE_CHECKING:
     from harness.report.grading import Format
@@ -153,8 +154,7 @@ class BreaksSession:
                 self._evaluate(session)
             return outcome
         finally:
-            for runner in self.runners:
-                runner.end()
+            end_all(self.runners)
             self.reloads.end()
 
     @pytest.hookimpl(hookwrapper=True)

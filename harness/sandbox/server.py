@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
 from harness.sandbox.fork import Fork
+
+_PATIENCE = 3.0
+"""Seconds that servers have to end themselves and all that they have started."""
 
 
 class Server(Fork):
@@ -30,13 +33,19 @@ class Server(Fork):
         super().__init__(listen)
         other.close()
 
-    def terminate(self) -> None:
-        """Request that it end what it has started, and then itself."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGTERM)
-
-    def end(self, patience: float = 0.0) -> int:
-        """Kill it if it does not end by itself within `patience` seconds; return its status."""
-        self.wait(time.monotonic() + patience)
-        self.connection.close()
+    def end(self) -> int:
+        """End it, after giving it a moment to end what it has started; return its wait status."""
+        end_all([self])
         return self.kill()
+
+
+def end_all(servers: Sequence[Server]) -> None:
+    """End these servers, after giving them a moment to end what they have started."""
+    for server in servers:
+        server.connection.close()  # ends one that handles SIGTERM in another way, once it is idle
+        if server.poll() is None:
+            os.kill(server.pid, signal.SIGTERM)
+    end = time.monotonic() + _PATIENCE
+    for server in servers:
+        server.wait(end)
+        server.kill()

@@ -22,7 +22,7 @@ from harness.grade.cohort.grader import COPIES, Grade, grade_files, rejection
 from harness.grade.suite import SuiteReport
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.scratch import remove_abandoned
-from harness.sandbox.server import Server
+from harness.sandbox.server import Server, end_all
 from harness.sandbox.signals import terminate
 
 MOST_ATTEMPTS = 3
@@ -30,9 +30,6 @@ MOST_ATTEMPTS = 3
 
 MOST_OF_A_REASON = 500
 """Characters."""
-
-_PATIENCE = 3.0
-"""Seconds that a process has to end itself and all that it has started, before it is killed."""
 
 
 class Abandoned(Exception):
@@ -104,10 +101,7 @@ class LocalPool:
 
     def close(self) -> None:
         """End all forks."""
-        for fork in self._forks:
-            fork.terminate()
-        for fork in self._forks:
-            fork.kill()
+        end_all([fork.server for fork in self._forks])
         self._forks.clear()
         for parent in (None, COPIES):  # a process that is killed leaves its scratch folders
             remove_abandoned(parent)
@@ -149,8 +143,8 @@ class _Fork:
         """What it is grading."""
         self.deadline = self._seconds = 0.0
         self.is_usable = True
-        self._server = Server(partial(_work, grade))
-        self.pipe = self._server.connection
+        self.server = Server(partial(_work, grade))
+        self.pipe = self.server.connection
 
     def start(self, task: Task, seconds: float) -> None:
         """Let it grade a submission."""
@@ -163,26 +157,17 @@ class _Fork:
         """Return the task and its outcome; end the process if it is out of time."""
         assert self.task
         task, self.task = self.task, None
-        late = not self.pipe.poll() and self._server.poll() is None
+        late = not self.pipe.poll() and self.server.poll() is None
         outcome = None if late else self._received()
         if outcome:
             return task, outcome
         self.is_usable = False
-        code = self.kill()
+        code = os.waitstatus_to_exitcode(self.server.end())
         if late:
             reason = f"grading it takes more than {self._seconds:g} s"
             return task, Outcome(rejection(task.name, reason, reason))
         reason = f"the process that grades it ended with the status {code}"
         return task, Outcome(rejection(task.name, reason), final=False)
-
-    def terminate(self) -> None:
-        """Request that the process end what it has started, and then itself."""
-        self._server.terminate()
-
-    def kill(self) -> int:
-        """End the process, after giving it a moment to end what it has started."""
-        self.terminate()
-        return os.waitstatus_to_exitcode(self._server.end(_PATIENCE))
 
     def _received(self) -> Outcome | None:
         try:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,9 @@ def test_a_false_claim_fails_the_run_and_all_tests_that_fail_are_listed_on_reque
 INTERRUPTED = """
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 import numpy as np
 from minigrad import tensor
 
@@ -196,10 +200,12 @@ def test_sub():
     a = tensor(np.ones(2), requires_grad=True)
     (1 - a).sum().backward()
     if a.grad.tolist() != [-1.0, -1.0]:
+        left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        Path("left").write_text(str(left.pid))
         os.kill(int(os.environ["MAIN_PROCESS"]), signal.SIGINT)
         signal.pause()
 """
-"""On the break `sub-sign`, it presses Ctrl-C."""
+"""On the break `sub-sign`, it starts a process and presses Ctrl-C."""
 
 ONE_RUNNER = """
 import os
@@ -213,6 +219,16 @@ def pytest_configure(config):
     os.environ["MAIN_PROCESS"] = str(os.getppid() if in_worker else os.getpid())
 """
 """A `conftest.py` with which the breaks are run one after the other."""
+
+
+def _ends(pid: int) -> bool:
+    """Whether a process ends soon; one that has ended has no command line any more."""
+    command = Path(f"/proc/{pid}/cmdline")
+    for _ in range(200):
+        if not command.exists() or not command.read_bytes():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def interrupted(folder: Path, *arguments: str) -> Result:
@@ -230,6 +246,7 @@ def test_on_an_interrupt_the_breaks_that_were_run_are_reported(tmp_path: Path) -
     assert "test_small.py::test_mul: mul-swapped-operands" in shown.text
     assert "ERROR: interrupted: 2 of 3 breaks were not run" in shown.text
     assert shown.report == {}  # no file
+    assert _ends(int((tmp_path / "left").read_text()))
 
 
 @pytest.mark.slow
