@@ -41,21 +41,27 @@ class Functions:
     ----------
     codes : mapping from str to CodeType
         What the engine's files were compiled to.
-    called : set of CodeType
-        The functions that were called or inspected while the engine was imported, or since.
+    called : set of CodeType or None
+        The functions that were called or inspected while the engine was imported, or since; None
+        if that is not known, so that the engine has to be loaded again for every change.
     """
 
-    def __init__(self, codes: Codes, called: set[CodeType]) -> None:
-        files = {code.co_filename for code in codes.values()}
-        self.codes = codes
-        self._by_code, suspended = _functions_by_code(files)
-        self.called = called | suspended
+    def __init__(self, codes: Codes, called: set[CodeType] | None) -> None:
+        self.codes, self.is_known = codes, called is not None
+        self._by_code: dict[_Key, list[FunctionType]] = {}
+        self.called: set[CodeType] = set()
+        if called is not None:
+            files = {code.co_filename for code in codes.values()}
+            self._by_code, suspended = _functions_by_code(files)
+            self.called = called | suspended
 
     def plan(self, patched: Codes) -> list[Pair] | None:
         """Return the functions to replace so that the engine becomes that of these files.
 
-        None if the import itself would have run differently.
+        None if it has to be loaded again, since what has run would have run differently.
         """
+        if not self.is_known:
+            return None
         pairs: list[Pair] = []
         try:
             for file, code in patched.items():

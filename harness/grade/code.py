@@ -41,10 +41,14 @@ class Code:
         """Return the numbers of the functions that behave differently after a swap."""
         return self.numbers(old for old, new in pairs if differ(old, new))
 
-    def functions(self, called: Collection[CodeType]) -> Functions:
-        """Return the function objects in this process; those in `called` have already run."""
-        own = {code for code in called if code.co_filename in self.paths}
-        return Functions(self.files, own)
+    def functions(self, called: Collection[CodeType] | None) -> Functions:
+        """Return the function objects in this process; those in `called` have already run.
+
+        With None, it is not known which of them have run.
+        """
+        if called is None:
+            return Functions(self.files, None)
+        return Functions(self.files, {code for code in called if code.co_filename in self.paths})
 
 
 def _all_code(code: CodeType) -> Iterator[CodeType]:

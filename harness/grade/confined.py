@@ -9,19 +9,17 @@ nothing here says which run is a break.
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import math
 import os
-import select
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from types import CodeType
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,9 +29,9 @@ from harness.answer_key.visits import visits
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 from harness.engines.loader import find_in_memory
-from harness.engines.swapping import Functions
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
+from harness.grade.collected import CollectedSuite
 from harness.grade.files import write_files, written_files
 from harness.grade.protocol import (
     LIMIT_REACHED,
@@ -53,25 +51,22 @@ from harness.grade.protocol import (
     unpack,
 )
 from harness.grade.running import (
-    Outcomes,
     Record,
     Recording,
     describe,
     discard_output,
     fix_hypothesis,
-    locate,
-    stop_at_the_first_example,
     warm_hypothesis,
 )
 from harness.runs.recorder import FEW_CALLS, Recorder
 from harness.runs.trial import pack_step
 from harness.sandbox.child import Line, Work
-from harness.sandbox.fork import Fork
+from harness.sandbox.fork import Sender
 from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
 from harness.sandbox.limits import Limits, end_after, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
-from harness.sandbox.supervision import adopt_descendants, die_with_parent, end_others
+from harness.sandbox.supervision import adopt_descendants, end_others
 
 KIND = b"G"
 """The kind of the frames."""
@@ -98,8 +93,8 @@ def _serve(task: Task, line: Line) -> Iterator[Frame | bytes]:
     """Collect the suite when the first frame is requested, then carry out a run for each."""
     adopt_descendants()
     suite, collected = _collect(task, msgspec.msgpack.decode(line.read_message(), type=Collect))
-    warm_hypothesis()
-    gc.freeze()  # otherwise a collection in a fork would copy every page
+    if suite.tests is not None:
+        suite.tests.warm()
     yield _frame(collected)
     while True:
         run = msgspec.msgpack.decode(line.read_message(), type=Run)
@@ -124,12 +119,8 @@ class _Suite:
         self.files[f"{order.folder}/{SETTINGS}"] = b"[pytest]\n"
         """What a run finds in the scratch folder."""
         self.code = Code(Path(task.root), task.sources)
-        self.items: list[pytest.Item] = []
-        self.outcomes = Outcomes()
-        self.functions: Functions | None = None
-        """None if the code of this engine is not to be replaced."""
-        self.collected: frozenset[int] = frozenset()
-        """The functions that ran before the first test."""
+        self.tests: CollectedSuite | None = None
+        """None if there are none, or none that can be run."""
 
     def write_files(self) -> None:
         """Write the files into the scratch folder, which contains nothing else afterwards."""
@@ -157,6 +148,7 @@ class _Suite:
 def _collect(task: Task, order: Collect) -> tuple[_Suite, Collected]:
     suite = _Suite(task, order)
     problems = _CollectionProblems(suite.root)
+    items: list[pytest.Item] = []
     suite.write_files()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     others = [entry for entry in sys.path if entry not in ("", *order.hidden)]
@@ -170,26 +162,23 @@ def _collect(task: Task, order: Collect) -> tuple[_Suite, Collected]:
         session = _session(order, [problems, engine])
         find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
-        session.config.pluginmanager.register(suite.outcomes)
-        suite.items = list(session.items)
-        locate(suite.items)
-        if any("lib" in getattr(item, "fixturenames", ()) for item in suite.items):
+        items = list(session.items)
+        if any("lib" in getattr(item, "fixturenames", ()) for item in items):
             engine.load()  # once, and not in every fork
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
         problems.note(error)
     complete = CALLS.stop()
     suite.keep_files()
-    if len(suite.items) > MOST_TESTS:
+    if len(items) > MOST_TESTS:
         return suite, Collected([], f"it has more than {MOST_TESTS} tests", "many")
     if problems.first:
         return suite, problems.first
-    if not suite.items:
+    if not items:
         return suite, Collected([], "it has no tests", "empty")
     called = list(CALLS.take())
-    if complete and not changed:
-        suite.functions = suite.code.functions(called)
-        suite.collected = frozenset(suite.code.numbers(called))
-    return suite, Collected([item.nodeid for item in suite.items])
+    known = called if complete and not changed else None
+    suite.tests = CollectedSuite(items, suite.code, known)
+    return suite, Collected([item.nodeid for item in items])
 
 
 def _session(order: Collect, plugins: list[object]) -> pytest.Session:
@@ -272,52 +261,37 @@ class _CollectionProblems:
 
 def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
     """Run tests in a fork; return what it reports until it ends or has done what was asked."""
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        for descriptor in (*line.pipes[:2], ours):
-            os.close(descriptor)
-        _work(suite, run, theirs)
-    os.close(theirs)
-    fork = Fork(pid)
+    fork = Sender(partial(_work, suite, run), closed=line.pipes[:2])
     try:
-        return _Reader(fork, ours, run).read()
+        return _Reader(fork, run).read()
     finally:
-        fork.kill_group()
-        with contextlib.suppress(OSError):  # the suite may have reaped it
-            fork.kill()
+        fork.close()
         end_others(isolated=False)
-        os.close(ours)
         suite.write_files()
 
 
 class _Reader:
-    """Reads what a fork reports. Processes that it has started may keep the pipe open."""
+    """Reads what a fork reports."""
 
-    def __init__(self, fork: Fork, pipe: int, run: Run) -> None:
-        self.fork, self.pipe, self.run = fork, pipe, run
+    def __init__(self, fork: Sender, run: Run) -> None:
+        self.fork, self.run = fork, run
         self.data, self.rest, self.done = b"", b"", 0
         """Everything, what follows the last complete event, and the number of tests that ended."""
 
     def read(self) -> Finished:
         """Return the events, up to the end of the fork or the last test that is needed."""
         end = time.monotonic() + self.run.seconds
-        while True:
-            status = self.fork.status
-            if select.select([self.pipe], [], [], 0 if status is not None else 0.02)[0]:
-                piece = os.read(self.pipe, 65536)
-                self.data, self.rest = self.data + piece, self.rest + piece
-                if self._is_complete():
-                    return Finished(self.data)
-                if len(self.data) > MOST_BYTES:
-                    return Finished(b"", "it reports too much")
-                if piece:
-                    continue
-            if status is not None:
-                late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _OUT_OF_TIME
-                return Finished(self.data, _how(status), late)
-            if self.fork.poll() is None and time.monotonic() > end:
-                return Finished(self.data, LIMIT_REACHED, late=True)
+        while piece := self.fork.read(65536, end):
+            self.data, self.rest = self.data + piece, self.rest + piece
+            if self._is_complete():
+                return Finished(self.data)
+            if len(self.data) > MOST_BYTES:
+                return Finished(b"", "it reports too much")
+        status = self.fork.wait(end)
+        if status is None:
+            return Finished(self.data, LIMIT_REACHED, late=True)
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _OUT_OF_TIME
+        return Finished(self.data, _how(status), late)
 
     def _is_complete(self) -> bool:
         events, self.rest = split_events(self.rest)
@@ -348,61 +322,49 @@ def _how(status: int) -> str:
 # ----- In the fork -----
 
 
-def _work(suite: _Suite, run: Run, pipe: int) -> NoReturn:
-    """Replace the code, run the tests, report each, and end."""
-    status = 1
-    with contextlib.suppress(BaseException):
-        os.setpgid(0, 0)
-        die_with_parent()
-        restart_cpu_limit(Limits(cpu_seconds=math.ceil(run.cpu_seconds)))
-        end_after(run.cpu_seconds)
-        discard_output()
-        changed = unpack(run.changed)
-        if changed and not _swap(suite, changed):
+def _work(suite: _Suite, run: Run, pipe: int) -> None:
+    """Replace the code, run the tests, and report each."""
+    restart_cpu_limit(Limits(cpu_seconds=math.ceil(run.cpu_seconds)))
+    end_after(run.cpu_seconds)
+    discard_output()
+    assert suite.tests is not None
+    if run.changed:
+        codes = unpack(run.changed)
+        pairs = suite.tests.functions.plan(codes)
+        if pairs is None:
             _report(pipe, Refused())
-        else:
-            _run_tests(suite, run, pipe)
-        status = 0
-    os._exit(status)
+            return
+        suite.tests.swap(pairs, codes, {})
+    _run_tests(suite.tests, suite.task.dialect, run, pipe)
 
 
-def _swap(suite: _Suite, changed: Mapping[str, CodeType]) -> bool:
-    """Replace the engine's code; return whether that was possible."""
-    pairs = suite.functions.plan(changed) if suite.functions else None
-    if suite.functions is None or pairs is None or suite.code.changed(pairs) & suite.collected:
-        return False
-    find_in_memory(suite.code.root, suite.code.sources, changed)
-    suite.functions.swap(pairs)
-    return True
-
-
-def _run_tests(suite: _Suite, run: Run, pipe: int) -> None:
-    outcomes, recording, recorder = suite.outcomes, Recording(), Recorder(FEW_CALLS)
+def _run_tests(tests: CollectedSuite, dialect: Dialect, run: Run, pipe: int) -> None:
+    recording, recorder = Recording(), Recorder(FEW_CALLS)
+    limits = dict(zip(run.tests, run.each, strict=True))
     if run.trail:
         recorder.install()
     if run.record:
-        suite.items[0].config.pluginmanager.register(recording)
-    for position, index in enumerate(run.tests):
-        end_after(run.each[position])
-        item = suite.items[index]
-        following = run.tests[position + 1 : position + 2]
-        if run.stop:
-            stop_at_the_first_example(item)
+        tests.items[0].config.pluginmanager.register(recording)
+
+    @contextlib.contextmanager
+    def reported(index: int) -> Iterator[None]:
+        end_after(limits[index])
         recorder.clear()
         start, used = time.perf_counter(), time.process_time()
         steps: list[Any] = []
-        with (
-            recording.of(item) if run.record else contextlib.nullcontext(Record()) as record,
-            _tracing(suite.task.dialect, steps) if run.trail else contextlib.nullcontext(),
-        ):
-            outcomes.run(item, suite.items[following[0]] if following else None)
+        recorded = recording.of(tests.items[index]) if run.record else nullcontext(Record())
+        with recorded as record, _tracing(dialect, steps) if run.trail else nullcontext():
+            yield
         seconds = round(time.perf_counter() - start, 6)
         cpu_seconds = round(time.process_time() - used, 6)
-        called = record.called
-        reached = None if called is None else sorted(suite.code.numbers(called))
+        called, outcomes = record.called, tests.outcomes
+        reached = None if called is None else sorted(tests.code.numbers(called))
         trail = {**recorder.trail, **visits(map(pack_step, steps), FEW_CALLS)}
         ended = Ended(index, outcomes.result, seconds, outcomes.raised, reached, trail, cpu_seconds)
         _report(pipe, ended)
+
+    for _ in tests.run(run.tests, stop=run.stop, around=reported):
+        pass  # each test has been reported
 
 
 @contextlib.contextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -24,17 +24,25 @@ from harness.grade.calls import CALLS
 from harness.grade.protocol import LONGEST_MESSAGE, Raised
 
 
-def failing(
-    outcomes: Outcomes, items: Sequence[pytest.Item], order: Sequence[int], *, stop: bool
+def run_in_order(
+    outcomes: Outcomes,
+    items: Sequence[pytest.Item],
+    order: Sequence[int],
+    *,
+    stop: bool,
+    around: Callable[[int], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[int]:
-    """Run the tests in this order; yield those that fail, or only the first one with `stop`.
+    """Run the tests in this order, each in its context; yield those that fail.
 
-    `outcomes` must have been registered, preferably before the process was forked.
+    With `stop`, the first one that fails is the last one. `outcomes` must have been registered,
+    preferably before the process was forked.
     """
     for position, index in enumerate(order):
-        stop_at_the_first_example(items[index])
-        following = order[position + 1] if position + 1 < len(order) else None
-        outcomes.run(items[index], None if following is None else items[following])
+        if stop:
+            stop_at_the_first_example(items[index])
+        following = order[position + 1 : position + 2]
+        with around(index):
+            outcomes.run(items[index], items[following[0]] if following else None)
         if outcomes.result == "failed":
             yield index
             if stop:

@@ -72,8 +72,10 @@ def pytest_configure(config: pytest.Config) -> None:
     elif config.getoption("breaks") is not None:
         from harness.grade.calls import CALLS
 
-        CALLS.stop()  # `register` does not call the engine, and recording would slow it down
+        is_recorded = CALLS.stop()  # `register` calls no tests, and recording would slow it down
         from harness.plugin.session import register
 
-        if register(config).runs_tests:
+        session = register(config)
+        session.is_recorded = is_recorded
+        if session.runs_tests:
             CALLS.start()

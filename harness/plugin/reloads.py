@@ -12,6 +12,7 @@ from harness.grade.mutants import PatchedFiles
 from harness.plugin.reloading import RunFailed, run_reloaded, same_options
 from harness.plugin.runners import Outcome, TimeLimit
 from harness.plugin.zygote import UNCOLLECTED, Reload, Zygote
+from harness.sandbox.server import end_all
 
 _CLEAN = PatchedFiles()
 
@@ -53,7 +54,7 @@ class Reloads:
     def end(self) -> None:
         """End the zygote."""
         if self.zygote is not None:
-            self.zygote.end()
+            end_all([self.zygote])
             self.zygote = None
 
     def _has_zygote(self) -> bool:

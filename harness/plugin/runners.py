@@ -16,21 +16,21 @@ import pickle
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from types import CodeType
 from typing import Any, NoReturn
 
 import pytest
 
-from harness.engines.loader import find_in_memory
-from harness.engines.swapping import Functions, Pair
 from harness.grade.code import Code
+from harness.grade.collected import CollectedSuite
 from harness.grade.mutants import Mutant
-from harness.grade.running import Outcomes, be_silent, failing, locate, warm_hypothesis
+from harness.grade.running import be_silent
 from harness.sandbox.fork import compute_in_fork
-from harness.sandbox.supervision import die_with_parent
+from harness.sandbox.server import Server
+from harness.sandbox.signals import terminate
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,6 @@ class _Tests:
     """The tests that pass."""
     taken: TimeLimit
     """How long all tests took, also those that fail: the first one may do work for the others."""
-    collected: frozenset[int]
-    """The functions that ran before the first test."""
     modules: Sequence[str]
     """The installed modules that the tests imported, imported here once and not for each break."""
 
@@ -95,46 +93,18 @@ class TimeLimit:
     cpu_seconds: float
 
 
-class Server:
-    """A fork that serves pytest's process, as seen from that process."""
-
-    def __init__(self, serve: Callable[[Connection], None]) -> None:
-        """Fork it; `serve` answers requests until the connection is closed."""
-        self.connection, other = Pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            self.connection.close()
-            with contextlib.suppress(BaseException):
-                die_with_parent()
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest's process ends this one
-                serve(other)
-            os._exit(0)
-        other.close()
-
-    def end(self) -> None:
-        """End it."""
-        self.connection.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-
-
 class Runner(Server):
     """A runner, as seen from pytest's process."""
 
-    def __init__(self, items: Sequence[pytest.Item], code: Code, called: Collection[Any]) -> None:
-        """Fork it; `called` are the code objects that ran before."""
-        super().__init__(partial(_serve, _State(items, code, called)))
-
-    def start(
-        self,
-        reach: Mapping[int, Reach],
-        taken: TimeLimit,
-        collected: frozenset[int],
-        modules: Sequence[str],
+    def __init__(
+        self, items: Sequence[pytest.Item], code: Code, called: Collection[CodeType] | None
     ) -> None:
+        """Fork it; `called` are the code objects that ran before, None if they are not known."""
+        super().__init__(partial(_serve, items, code, called))
+
+    def start(self, reach: Mapping[int, Reach], taken: TimeLimit, modules: Sequence[str]) -> None:
         """Tell it what the tests reach without a break, and which libraries they import."""
-        self.connection.send(_Tests(reach, taken, collected, modules))
+        self.connection.send(_Tests(reach, taken, modules))
 
 
 def run_all(
@@ -167,30 +137,19 @@ def run_all(
 # ----- In the runner -----
 
 
-@dataclass
-class _State:
-    items: Sequence[pytest.Item]
-    code: Code
-    called: Collection[Any]
-    tests: _Tests = field(default_factory=lambda: _Tests({}, TimeLimit(0.0, 0.0), frozenset(), ()))
-    functions: Functions | None = None
-    outcomes: Outcomes = field(default_factory=Outcomes)
-
-
-def _serve(state: _State, connection: Connection) -> NoReturn:
-    state.functions = state.code.functions(state.called)
-    state.items[0].config.pluginmanager.register(state.outcomes)
+def _serve(
+    items: Sequence[pytest.Item],
+    code: Code,
+    called: Collection[CodeType] | None,
+    connection: Connection,
+) -> NoReturn:
+    suite = CollectedSuite(items, code, called)
     gc.freeze()  # otherwise a collection in a fork would copy every page
+    tests: _Tests = connection.recv()
+    import_all(tests.modules)
+    suite.warm()
     while True:
-        request = connection.recv()
-        if isinstance(request, _Tests):
-            state.tests = request
-            import_all(request.modules)
-            locate(state.items)
-            warm_hypothesis()
-            gc.freeze()
-        else:
-            connection.send(_answer(state, request))
+        connection.send(_answer(suite, tests, connection.recv()))
 
 
 def import_all(modules: Sequence[str]) -> None:
@@ -200,30 +159,45 @@ def import_all(modules: Sequence[str]) -> None:
             importlib.import_module(name)
 
 
-def _answer(state: _State, request: Request) -> Outcome:
+def _answer(suite: CollectedSuite, tests: _Tests, request: Request) -> Outcome:
     """Run the tests that reach the change, in a fork; without such a test, nothing is run."""
-    assert state.functions is not None
-    pairs = state.functions.plan(request.mutant.codes)
-    changed = None if pairs is None else state.code.changed(pairs)
-    if pairs is None or changed is None or changed & state.tests.collected:
+    codes = request.mutant.codes
+    pairs = suite.functions.plan(codes)
+    if pairs is None:
         return Outcome(reload=True)
+    changed = suite.code.changed(pairs)
     reached = [
         index
-        for index, reach in state.tests.reach.items()
+        for index, reach in tests.reach.items()
         if (reach.numbers is None or changed & reach.numbers)
         and (request.only is None or index in request.only)
     ]
     if not reached:
         return Outcome()
-    taken = state.tests.taken
+    rank = {index: position for position, index in enumerate(request.first)}
+    order = sorted(reached, key=lambda i: (rank.get(i, len(rank)), tests.reach[i].seconds, i))
+
+    def run() -> Outcome:
+        suite.swap(pairs, codes, request.mutant.files.texts)
+        be_silent(suite.items[0].config)
+        return Outcome(reached, list(suite.run(order, stop=request.stop)))
+
+    taken = tests.taken
     limit = TimeLimit(PATIENCE + 20 * taken.seconds, CPU_PATIENCE + 20 * taken.cpu_seconds)
-    return outcome_in_fork(partial(_run, state, request, pairs, reached), limit)
+    return outcome_in_fork(run, limit)
 
 
 def outcome_in_fork(work: Callable[[], Outcome], limit: TimeLimit) -> Outcome:
-    """Return the outcome of tests that are run in a fork of this process."""
+    """Return the outcome of tests that are run in a fork of this process.
+
+    If SIGTERM ends this process meanwhile, it ends the fork first, with what the fork has started.
+    """
     start, before = time.perf_counter(), _cpu_seconds_of_children()
-    data = compute_in_fork(partial(_pickled, work), limit.cpu_seconds, limit.seconds)
+    inherited = signal.signal(signal.SIGTERM, terminate) or signal.SIG_DFL
+    try:
+        data = compute_in_fork(partial(_pickled, work, inherited), limit.cpu_seconds, limit.seconds)
+    finally:
+        signal.signal(signal.SIGTERM, inherited)
     seconds, used = time.perf_counter() - start, _cpu_seconds_of_children() - before
     if data is not None:
         outcome: Outcome = pickle.loads(data)
@@ -244,28 +218,10 @@ def _cpu_seconds_of_children() -> float:
 # ----- In the fork -----
 
 
-def _pickled(work: Callable[[], Outcome]) -> bytes:
-    os.setpgid(0, 0)  # the processes that the tests start end with the fork
+def _pickled(work: Callable[[], Outcome], on_request: Any) -> bytes:
+    signal.signal(signal.SIGTERM, on_request)
     try:
         outcome = work()
     except BaseException as error:  # a broken engine may raise anything, anywhere
         outcome = Outcome(problem=f"{type(error).__name__}: {error}"[:300])
     return pickle.dumps(outcome)
-
-
-def _run(state: _State, request: Request, pairs: Sequence[Pair], reached: Sequence[int]) -> Outcome:
-    """Run the tests on the break."""
-    return Outcome(reached, _failed(state, request, pairs, reached))
-
-
-def _failed(
-    state: _State, request: Request, pairs: Sequence[Pair], reached: Sequence[int]
-) -> list[int]:
-    """Swap the code, run the tests, and return those that fail."""
-    assert state.functions is not None
-    find_in_memory(state.code.root, {**state.code.sources, **request.mutant.files.texts})
-    state.functions.swap(pairs)
-    rank = {index: position for position, index in enumerate(request.first)}
-    order = sorted(reached, key=lambda i: (rank.get(i, len(rank)), state.tests.reach[i].seconds, i))
-    be_silent(state.items[0].config)
-    return list(failing(state.outcomes, state.items, order, stop=request.stop))

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
@@ -30,10 +29,12 @@ from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
 from harness.plugin.reloads import Reloads
 from harness.plugin.runners import Outcome, Reach, Request, Runner, TimeLimit, run_all
-from harness.plugin.sharing import REPORT, Meeting, group_of, merged
+from harness.plugin.sharing import Meeting, group_of, merged
+from harness.plugin.summary import kills_by_test
 from harness.plugin.zygote import Zygote, imports_engine
 from harness.runs.cache import Cache, open_cache
 from harness.sandbox.pool import available_cores
+from harness.sandbox.server import end_all
 
 if TYPE_CHECKING:
     from harness.report.grading import Format
@@ -84,8 +85,10 @@ class BreaksSession:
         self.modules: frozenset[str] = frozenset()
         """The modules that are loaded when the collection begins."""
         self.items: Sequence[pytest.Item] = ()
-        self.collected: dict[int, CodeType] = {}
-        """What has been called when the collection ends."""
+        self.is_recorded = True
+        """Whether it is known what has been called so far."""
+        self.collected: Collection[CodeType] | None = None
+        """What has been called when the collection ends; None if that is not known."""
         self.calls: dict[str, Collection[CodeType] | None] = {}
         """What each test calls, by its id; None if it is not known."""
         self.recording = Recording()
@@ -94,6 +97,8 @@ class BreaksSession:
         self.cpu_seconds = 0.0
         """The processor time of this process, while it ran all tests."""
         self.passed: set[str] = set()
+        self.results: dict[str, BreakResult] = {}
+        """What became of each break so far, by id."""
         self.report: SuiteReport | None = None
         self.reloads = Reloads(config, self.engine)
         self.unwritten: list[str] = []
@@ -120,8 +125,9 @@ class BreaksSession:
             self.reloads.zygote = Zygote(session, self.code)
         self.modules = frozenset(sys.modules)
         yield
-        self.collected = {id(code): code for code in CALLS.take()}
-        CALLS.stop()
+        self.is_recorded = CALLS.stop() and self.is_recorded
+        called = list(CALLS.take())
+        self.collected = called if self.is_recorded else None
 
     @property
     def runs_tests(self) -> bool:
@@ -133,23 +139,22 @@ class BreaksSession:
         runs = self.runs_tests and not session.config.option.collectonly
         return runs and not imports_engine(self.code)
 
-    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, None]:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
         """Fork the runners, run the tests, then the breaks."""
         self.items = session.items
         if session.items and not session.config.option.collectonly and not session.testsfailed:
             self._check_engine()
-            called = list(self.collected.values())
             cores = 1 if self.group.workers > 1 else available_cores()
             number = min(cores, len(self.pages))
-            self.runners = [Runner(self.items, self.code, called) for _ in range(number)]
-        outcome = yield
+            self.runners = [Runner(self.items, self.code, self.collected) for _ in range(number)]
         try:
-            if self.runners and outcome.excinfo is None:
-                self.report = self._evaluate(session)
+            outcome = yield
+            if self.runners:
+                self._evaluate(session)
+            return outcome
         finally:
-            for runner in self.runners:
-                runner.end()
+            end_all(self.runners)
             self.reloads.end()
 
     @pytest.hookimpl(hookwrapper=True)
@@ -185,7 +190,8 @@ class BreaksSession:
                 f"{self.engine.root}: name it with --breaks-engine"
             )
 
-    def _evaluate(self, session: pytest.Session) -> SuiteReport:
+    def _evaluate(self, session: pytest.Session) -> None:
+        """Run the breaks, and set the report, also if Ctrl-C ends that early."""
         start = time.perf_counter()
         reach = {name: self._reach(name) for name in self.passed}
         taken = TimeLimit(sum(self.seconds.values()), self.cpu_seconds)
@@ -194,44 +200,51 @@ class BreaksSession:
         tests = {name: reach for one in observed for name, reach in one.reach.items()}
         reason = next((one.reason for one in observed if one.reason), "")
         reason = reason or ("" if tests else "no test passed")
-        results: list[BreakResult] = []
         claims: dict[str, list[str]] = {}
-        if not reason:
-            self.passed = set(tests)
-            collected = frozenset(self.code.numbers(self.collected.values()))
-            by_index = {i: tests[t.nodeid] for i, t in enumerate(self.items) if t.nodeid in tests}
-            libraries = list(dict.fromkeys(name for one in observed for name in one.libraries))
-            taken = TimeLimit(
-                sum(one.taken.seconds for one in observed),
-                sum(one.taken.cpu_seconds for one in observed),
-            )
-            for runner in self.runners:
-                runner.start(by_index, taken, collected, libraries)
-            passing = {self.items[index].nodeid: index for index in by_index}
-            self.reloads.start(passing, taken, libraries)
-            results = self._results(mutants(self.pages, self.engine, self.cache))
-            claims = self._false_claims() if self.group.claim("claims") else {}
-        return SuiteReport(
+        interrupt: KeyboardInterrupt | None = None
+        try:
+            if not reason:
+                self._prepare(observed, tests)
+                self._run(mutants(self.pages, self.engine, self.cache))
+                claims = self._false_claims() if self.group.claim("claims") else {}
+        except KeyboardInterrupt as error:
+            interrupt = error
+        self.report = SuiteReport(
             schema=1,
             suite=[str(argument) for argument in self.config.args],
             engine=self.engine.name,
             gradable=not reason,
             reason=reason,
             tests=len(tests),
-            breaks=results,
+            breaks=[self.results[page.id] for page in self.pages if page.id in self.results],
             claims=claims,
             seconds=round(time.perf_counter() - start, 3),
         )
+        if interrupt is not None:
+            raise interrupt
+
+    def _prepare(self, observed: Sequence[_Observed], tests: Mapping[str, Reach]) -> None:
+        """Tell the processes that run breaks which tests pass, and what they reach."""
+        self.passed = set(tests)
+        by_index = {i: tests[t.nodeid] for i, t in enumerate(self.items) if t.nodeid in tests}
+        libraries = list(dict.fromkeys(name for one in observed for name in one.libraries))
+        taken = TimeLimit(
+            sum(one.taken.seconds for one in observed),
+            sum(one.taken.cpu_seconds for one in observed),
+        )
+        for runner in self.runners:
+            runner.start(by_index, taken, libraries)
+        passing = {self.items[index].nodeid: index for index in by_index}
+        self.reloads.start(passing, taken, libraries)
 
     def _reach(self, nodeid: str) -> Reach:
         called = self.calls.get(nodeid)
         known = None if called is None else frozenset(self.code.numbers(called))
         return Reach(known, self.seconds[nodeid])
 
-    def _results(self, chosen: Sequence[Mutant]) -> list[BreakResult]:
-        """Return what became of each break, in order; those that cannot be swapped come last."""
+    def _run(self, chosen: Sequence[Mutant]) -> None:
+        """Note what becomes of each break; those that cannot be swapped come last."""
         kills: Counter[int] = Counter()
-        results: dict[str, BreakResult] = {}
         again: list[Mutant] = []
         stop = not self.config.getoption("breaks_all")
 
@@ -243,19 +256,18 @@ class BreaksSession:
 
         for mutant in chosen:
             if not mutant.files.codes and self.group.claim(mutant.page.id):
-                results[mutant.page.id] = mutant.result("does-not-apply")
+                self.results[mutant.page.id] = mutant.result("does-not-apply")
         for mutant, outcome in run_all(self.runners, requests()):
             kills.update(outcome.failed)
             if outcome.reload:
                 again.append(mutant)
                 continue
-            results[mutant.page.id] = self._result(mutant, outcome)
-            self._show_progress(len(results), len(chosen))
+            self.results[mutant.page.id] = self._result(mutant, outcome)
+            self._show_progress(len(self.results), len(chosen))
         for mutant in again:
             outcome = replace(self.reloads.run(mutant.files, stop=stop), reload=True)
-            results[mutant.page.id] = self._result(mutant, outcome)
-            self._show_progress(len(results), len(chosen))
-        return [results[page] for mutant in chosen if (page := mutant.page.id) in results]
+            self.results[mutant.page.id] = self._result(mutant, outcome)
+            self._show_progress(len(self.results), len(chosen))
 
     def _result(self, mutant: Mutant, outcome: Outcome) -> BreakResult:
         by = [self.items[index].nodeid for index in outcome.failed]
@@ -302,21 +314,23 @@ class BreaksSession:
             end = "\n" if done == total else ""
             reporter.rewrite(f"breaks: {done} of {total}{end}", erase=True)
 
-    @pytest.hookimpl(tryfirst=True)
+    @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Send the report to the main process; there, write the files and set the status."""
-        output = getattr(self.config, "workeroutput", None)
-        if output is not None and self.report is not None:
-            output[REPORT] = msgspec.json.encode(self.report)
-            return
+        """Publish a worker's report; in the main process, write the files and set the status.
+
+        After Ctrl-C, the workers of xdist end before this is called last.
+        """
         meeting = self.config.pluginmanager.getplugin("breaklab-meeting")
-        if meeting is not None and meeting.reports:
-            self.report = merged(meeting.reports, [page.id for page in self.pages])
+        if meeting is not None:
+            self.report = merged(meeting.reports(), [page.id for page in self.pages])
         if self.report is None:
             return
-        self._write_files(self.report)
-        if session.exitstatus == pytest.ExitCode.OK and not self._succeeds(self.report):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.group.folder is not None:
+            self.group.publish(self.report)
+        elif session.exitstatus != pytest.ExitCode.INTERRUPTED:
+            self._write_files(self.report)
+            if session.exitstatus == pytest.ExitCode.OK and not self._succeeds(self.report):
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write_files(self, report: SuiteReport) -> None:
         from harness.core.writing import write_file
@@ -338,25 +352,35 @@ class BreaksSession:
         least = self.config.getoption("breaks_min_score")
         return least is not None and (report.score is None or report.score < least)
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         """Print the score, the survivors, the next command, and why the run fails."""
         if self.report is None:
             return
+        terminalreporter.section("breaks")
+        width = shutil.get_terminal_size().columns if terminalreporter.isatty else sys.maxsize
+        for line in self._summary(self.report, width):
+            terminalreporter.write_line(line)
+        for problem in self._problems(self.report, exitstatus):
+            terminalreporter.write_line(f"ERROR: {problem}", red=True)
+
+    def _summary(self, report: SuiteReport, width: int) -> Iterator[str]:
         from harness.report.grading import text
 
-        terminalreporter.section("breaks")
         verbose = self.config.getoption("verbose")
-        grade = disclose(self.report)
-        on_screen = terminalreporter.isatty
-        width = shutil.get_terminal_size().columns if on_screen else sys.maxsize
-        for line in text.lines(grade, verbose, width=width, option="-v"):
-            terminalreporter.write_line(line)
-        if self.report.gradable and self._is_low(self.report):
+        if verbose > 0:
+            yield from kills_by_test(report, width, every=self.config.getoption("breaks_all"))
+        if report.breaks or not report.gradable:
+            yield from text.lines(disclose(report), verbose, width=width, option="-v")
+
+    def _problems(self, report: SuiteReport, exitstatus: int) -> Iterator[str]:
+        if report.gradable and exitstatus == pytest.ExitCode.INTERRUPTED:
+            missing = len(self.pages) - len(report.breaks)
+            lost = f"{missing} of {len(self.pages)} breaks were not run"
+            yield f"interrupted: {lost if missing else 'the marks `kills` were not all checked'}"
+        elif report.gradable and self._is_low(report):
             least = self.config.getoption("breaks_min_score")
-            problem = f"the score is below {least:g} % (--breaks-min-score)"
-            terminalreporter.write_line(f"ERROR: {problem}", red=True)
-        for problem in self.unwritten:
-            terminalreporter.write_line(f"ERROR: {problem}", red=True)
+            yield f"the score is below {least:g} % (--breaks-min-score)"
+        yield from self.unwritten
 
 
 def _require_files(config: pytest.Config) -> None:

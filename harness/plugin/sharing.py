@@ -23,7 +23,6 @@ import pytest
 from harness.grade.suite import SuiteReport
 
 FOLDER = "breaklab_folder"
-REPORT = "breaklab_report"
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,10 @@ class Group:
         except FileExistsError:
             return False
         return True
+
+    def publish(self, report: SuiteReport) -> None:
+        """Leave this worker's report for the main process, which may have stopped listening."""
+        self._write("report", report)
 
     def _write(self, kind: str, value: Any) -> None:
         if self.folder is not None:
@@ -95,26 +98,25 @@ class Meeting:
     """The plugin in the main process of xdist, which runs no test itself."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="breaklab-")
-        self.reports: list[SuiteReport] = []
+        self.folder = Path(tempfile.mkdtemp(prefix="breaklab-"))
 
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker which folder the group shares."""
-        node.workerinput[FOLDER] = self.folder
+        node.workerinput[FOLDER] = str(self.folder)
 
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Take a worker's report."""
-        report = getattr(node, "workeroutput", {}).get(REPORT)
-        if report is not None:
-            self.reports.append(msgspec.json.decode(report, type=SuiteReport))
+    def reports(self) -> list[SuiteReport]:
+        """Return the reports that the workers have published."""
+        return [pickle.loads(file.read_bytes()) for file in sorted(self.folder.glob("report-*"))]
 
     def pytest_unconfigure(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def merged(reports: Sequence[SuiteReport], order: Sequence[str]) -> SuiteReport:
-    """Return the workers' reports as one, with the breaks in this order."""
+def merged(reports: Sequence[SuiteReport], order: Sequence[str]) -> SuiteReport | None:
+    """Return the workers' reports as one, with the breaks in this order; None without reports."""
+    if not reports:
+        return None
     results = {result.break_: result for report in reports for result in report.breaks}
     rejected = [report for report in reports if not report.gradable]
     return msgspec.structs.replace(

@@ -21,8 +21,9 @@ from harness.engines.loader import find_in_memory
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.mutants import PatchedFiles
-from harness.grade.running import Outcomes, be_silent, failing, warm_hypothesis
-from harness.plugin.runners import Outcome, Server, TimeLimit, import_all, outcome_in_fork
+from harness.grade.running import Outcomes, be_silent, run_in_order, warm_hypothesis
+from harness.plugin.runners import Outcome, TimeLimit, import_all, outcome_in_fork
+from harness.sandbox.server import Server
 
 UNCOLLECTED = "the tests cannot be collected"
 """The problem of a break on which pytest does not find the tests."""
@@ -114,5 +115,5 @@ def _run(session: pytest.Session, code: Code, reload: Reload) -> Outcome:
         return Outcome(problem=UNCOLLECTED)
     outcomes = Outcomes()
     session.config.pluginmanager.register(outcomes)
-    failed = failing(outcomes, items, order, stop=reload.stop)
+    failed = run_in_order(outcomes, items, order, stop=reload.stop)
     return Outcome(failed=[reload.tests[items[place].nodeid] for place in failed])

@@ -72,18 +72,31 @@ def run_child(
     Standard input is empty, and standard output and error go to `pipes.output`.
     """
     status = 1
-    try:
-        _restore_signals()
-        die_with_parent()
-        close_all_but(0, 1, 2, *pipes)
-        _redirect_streams(pipes.output)
-        confine_process()
-        serve(work, pipes, limits)
+    with contextlib.suppress(BaseException):
+        report_errors(partial(_run_confined, work, pipes, limits, confine_process))
         status = 0
-    except BaseException as error:  # for example from work that patches this module
+    os._exit(status)
+
+
+def _run_confined(
+    work: Work, pipes: Pipes, limits: Limits, confine_process: Callable[[], None]
+) -> None:
+    _restore_signals()
+    die_with_parent()
+    close_all_but(0, 1, 2, *pipes)
+    _redirect_streams(pipes.output)
+    confine_process()
+    serve(work, pipes, limits)
+
+
+def report_errors(work: Callable[[], None]) -> None:
+    """Call `work`, and write the exception that it raises to standard error before raising it."""
+    try:
+        work()
+    except BaseException as error:  # for example from work that patches our modules
         with contextlib.suppress(BaseException):
             os.write(2, f"{type(error).__name__}: {message_of(error)}".encode())
-    os._exit(status)
+        raise
 
 
 def serve(work: Work, pipes: Pipes, limits: Limits) -> None:

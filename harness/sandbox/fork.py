@@ -1,4 +1,8 @@
-"""In a child: compute bytes in a fork, which leaves the child itself as it was."""
+"""Forks of this process: start them, read what they send until a deadline, and end them.
+
+Whatever runs in a fork is bytes here. The parent is any process of ours: a confined child, or the
+user's own pytest.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,16 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Iterable
 
 from harness.sandbox.frames import LARGEST_BODY, write_all
 from harness.sandbox.limits import end_after
 from harness.sandbox.supervision import die_with_parent
+
+_exit = os._exit  # code under test may replace the name in the module
+
+_INTERVAL = 0.05
+"""Seconds after which a fork that sends nothing is looked at: its children may hold its pipe."""
 
 
 def can_fork() -> bool:
@@ -23,18 +31,39 @@ def can_fork() -> bool:
 
 
 class Fork:
-    """A fork of this process. It is never killed once it is reaped: its ID may be reused."""
+    """A fork of this process, which calls a function and ends; it ends when this process does.
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
+    It is never killed once it is reaped: its ID may be reused.
+    """
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        """Fork. An exception in `work` ends the fork with the status 1."""
         self.status: int | None = None
         """Its wait status, once it has been reaped."""
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                die_with_parent()
+                work()
+                status = 0
+            finally:
+                _exit(status)
 
     def poll(self) -> int | None:
         """Reap the fork if it has ended, and return its wait status."""
         if self.status is None:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
             self.status = status if ended else None
+        return self.status
+
+    def wait(self, end: float) -> int | None:
+        """Wait for it to end by itself; return its wait status, or None at the time `end`.
+
+        The time is that of `time.monotonic`.
+        """
+        while self.poll() is None and time.monotonic() < end:
+            time.sleep(0.001)
         return self.status
 
     def kill(self) -> int:
@@ -44,10 +73,50 @@ class Fork:
             self.status = os.waitpid(self.pid, 0)[1]
         return self.status
 
-    def kill_group(self) -> None:
-        """Kill the process group that the fork leads, if it leads one."""
+
+class Sender(Fork):
+    """A fork that leads a process group and sends bytes through a pipe."""
+
+    def __init__(self, work: Callable[[int], object], closed: Iterable[int] = ()) -> None:
+        """Fork; `work` is called with the pipe to write to. The fork closes `closed`."""
+        self.pipe, theirs = os.pipe()
+
+        def lead() -> None:
+            os.setpgid(0, 0)  # the processes that it starts can be ended with it
+            for descriptor in (self.pipe, *closed):
+                os.close(descriptor)
+            work(theirs)
+
+        super().__init__(lead)
+        os.close(theirs)
+
+    def read(self, most: int, end: float = math.inf) -> bytes:
+        """Return the next bytes that it sends, at most `most`.
+
+        Nothing if it has closed its pipe, has ended, or sends nothing before the time `end`.
+        Processes that it has started may keep the pipe open.
+        """
+        while True:
+            ended = self.poll() is not None  # before the look into the pipe, for its last bytes
+            if select.select([self.pipe], [], [], 0 if ended else _INTERVAL)[0]:
+                return os.read(self.pipe, most)
+            if ended or time.monotonic() > end:
+                return b""
+
+    def read_exactly(self, count: int, end: float = math.inf) -> bytes:
+        """Return the next `count` bytes; fewer if `read` returns nothing before."""
+        data = bytearray()
+        while len(data) < count and (piece := self.read(count - len(data), end)):
+            data += piece
+        return bytes(data)
+
+    def close(self) -> None:
+        """Kill the fork and its process group, and close the pipe."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # code under test may have reaped it
+            self.kill()
+        os.close(self.pipe)
 
 
 def compute_in_fork(
@@ -56,50 +125,22 @@ def compute_in_fork(
     """Return what `work` returns in a fork of this process.
 
     None if the fork ends without a result, for example after `cpu_seconds` of processor time, or
-    has none after `seconds`. Afterwards, the fork and the process group that it leads are killed.
+    has none after `seconds`. Afterwards, the fork and its process group are killed.
     """
-    results, pipe = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(results)
-        _work(work, pipe, cpu_seconds)
-    os.close(pipe)
-    fork, end = Fork(child), time.monotonic() + seconds
-    try:
-        head = _read(fork, results, 4, end)
-        length = int.from_bytes(head, "big")
-        if len(head) < 4 or length > LARGEST_BODY:
-            return None
-        data = _read(fork, results, length, end)
-        return data if len(data) == length else None
-    finally:
-        os.close(results)
-        fork.kill_group()
-        fork.kill()
 
-
-def _work(work: Callable[[], bytes], pipe: int, cpu_seconds: float | None) -> NoReturn:
-    try:
-        die_with_parent()
+    def send(pipe: int) -> None:
         if cpu_seconds is not None:
             end_after(cpu_seconds)
         data = work()
         write_all(pipe, len(data).to_bytes(4, "big") + data)
+
+    fork, end = Sender(send), time.monotonic() + seconds
+    try:
+        head = fork.read_exactly(4, end)
+        length = int.from_bytes(head, "big")
+        if len(head) < 4 or length > LARGEST_BODY:
+            return None
+        data = fork.read_exactly(length, end)
+        return data if len(data) == length else None
     finally:
-        os._exit(0)
-
-
-def _read(fork: Fork, pipe: int, count: int, end: float) -> bytes:
-    """Read until there are `count` bytes, or the fork or its time has ended."""
-    data = b""
-    while len(data) < count:
-        if select.select([pipe], [], [], 0 if fork.status is not None else 0.05)[0]:
-            piece = os.read(pipe, count - len(data))
-            if not piece:
-                break
-            data += piece
-        elif fork.status is not None or time.monotonic() > end:
-            break
-        else:
-            fork.poll()
-    return data
+        fork.close()

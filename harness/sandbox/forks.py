@@ -11,23 +11,16 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import select
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
-from harness.sandbox.child import Line, read_exactly
-from harness.sandbox.fork import Fork
+from harness.sandbox.child import Line, read_exactly, report_errors
+from harness.sandbox.fork import Sender
 from harness.sandbox.frames import LARGEST_BODY, TICKET_SIZE, Frame, encode_frame, write_all
 from harness.sandbox.limits import Limits, restart_cpu_limit
 from harness.sandbox.scratch import empty_folder
-from harness.sandbox.supervision import (
-    adopt_descendants,
-    die_with_parent,
-    end_others,
-    exit_with,
-)
+from harness.sandbox.supervision import adopt_descendants, end_others, exit_with
 
 Step = Callable[[int], tuple[Frame, bool]]
 """Returns the frame of a step, and whether the process that computed it must end."""
@@ -63,20 +56,17 @@ def compute_in_forks(
 
 
 class _Fork:
-    """A fork of this process, and this process's ends of the pipes to it."""
+    """A fork of this process that computes steps, and the pipe for its tickets."""
 
     def __init__(self, steps: range, step: Step, line: Line, limits: Limits) -> None:
         self._scratch = Path.cwd()
-        (tickets, self._tickets), (self._answers, answers) = os.pipe(), os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            for descriptor in (*line.pipes[:2], self._tickets, self._answers):
-                os.close(descriptor)
-            die_with_parent()
-            serve_steps(steps, step, tickets, answers, limits)
-        self._fork = Fork(pid)
+        tickets, self._tickets = os.pipe()
+
+        def serve(answers: int) -> None:
+            report_errors(lambda: serve_steps(steps, step, tickets, answers, limits))
+
+        self._fork = Sender(serve, closed=(*line.pipes[:2], self._tickets))
         os.close(tickets)
-        os.close(answers)
 
     def answer(self, line: Line) -> tuple[bytes, bool]:
         """Return the answer to a request, and whether the fork ends after it.
@@ -89,42 +79,26 @@ class _Fork:
         length = int.from_bytes(head, "big")
         if length > LARGEST_BODY:  # the main process refuses it
             return head, True
-        answer = self._read(4 + length, head, line)
+        answer = head + self._read(length, head, line)
         return answer, self._read(1, b"", line) != _GOES_ON
 
     def close(self) -> None:
         """Kill the fork and the processes it has left, and undo its changes to shared resources."""
         os.close(self._tickets)
-        os.close(self._answers)
-        self._fork.kill()
+        self._fork.close()
         end_others(isolated=False)
         _reset_output()
         empty_folder(self._scratch)
         os.chdir(self._scratch)  # it may have been replaced
 
-    def _read(self, length: int, data: bytes, line: Line) -> bytes:
-        """Read until there are `length` bytes; the fork's children may keep the pipe open."""
-        pieces, missing = [data], length - len(data)
-        while missing:
-            ended = self._fork.status is not None
-            if select.select([self._answers], [], [], 0 if ended else 0.05)[0]:
-                piece = os.read(self._answers, missing)
-                if not piece:
-                    self._end(b"".join(pieces), line)
-                pieces.append(piece)
-                missing -= len(piece)
-            elif ended:
-                self._end(b"".join(pieces), line)
-            else:
-                self._fork.poll()
-        return b"".join(pieces)
-
-    def _end(self, sent: bytes, line: Line) -> NoReturn:
-        write_all(line.pipes.frames, sent)
-        end = time.monotonic() + _PATIENCE
-        while self._fork.poll() is None and time.monotonic() < end:
-            time.sleep(0.001)
-        exit_with(self._fork.kill())  # it may still run, without its pipe
+    def _read(self, count: int, before: bytes, line: Line) -> bytes:
+        """Read `count` bytes; if the fork sends fewer, forward them after those before them."""
+        data = self._fork.read_exactly(count)
+        if len(data) < count:
+            write_all(line.pipes.frames, before + data)
+            self._fork.wait(time.monotonic() + _PATIENCE)
+            exit_with(self._fork.kill())  # it may still run, without its pipe
+        return data
 
 
 def _reset_output() -> None:
@@ -134,7 +108,7 @@ def _reset_output() -> None:
     fcntl.fcntl(1, fcntl.F_SETFL, 0)
 
 
-def serve_steps(steps: range, step: Step, tickets: int, answers: int, limits: Limits) -> NoReturn:
+def serve_steps(steps: range, step: Step, tickets: int, answers: int, limits: Limits) -> None:
     """In a fork: answer each ticket with a step's frame, then a byte that says whether to go on."""
     for position in steps:
         ticket = read_exactly(tickets, TICKET_SIZE)
@@ -142,5 +116,4 @@ def serve_steps(steps: range, step: Step, tickets: int, answers: int, limits: Li
         frame, last = step(position)
         write_all(answers, encode_frame(frame, ticket) + (_ENDS if last else _GOES_ON))
         if last:
-            break
-    os._exit(0)
+            return

@@ -8,7 +8,6 @@ and any process that a child leaves behind ends with it. For the other end of it
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import select
@@ -24,6 +23,7 @@ import msgspec
 
 from harness.sandbox.child import Work, import_function, run_child
 from harness.sandbox.confinement import confine_host
+from harness.sandbox.fork import Fork
 from harness.sandbox.frames import (
     ANSWER,
     HEADER,
@@ -91,22 +91,21 @@ class _Host:
         except Exception as error:  # the child reports it
             work = partial(_fail, error)
         before = count_processes(self.isolated)
-        child = os.fork()
-        if child == 0:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            with contextlib.suppress(BaseException):
-                os.setsid()
-                run_child(work, pipes, order.limits, partial(self._confine_child, order.limits))
-            os._exit(1)
+        child = Fork(partial(self._start_child, work, order, pipes))
         for descriptor in pipes:
             os.close(descriptor)
         self.control.sendall(ANSWER.pack(int(self.isolated)))
-        status = self._wait(child, before + order.limits.total_processes + order.forks)
+        status = self._wait(child.pid, before + order.limits.total_processes + order.forks)
         end_others(self.isolated)
         if not self.isolated:
             empty_folder(self.scratch)
         return status
+
+    def _start_child(self, work: Work, order: TaskOrder, pipes: Pipes) -> NoReturn:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        run_child(work, pipes, order.limits, partial(self._confine_child, order.limits))
 
     def _confine_child(self, limits: Limits) -> None:
         if self.isolated:

@@ -5,12 +5,13 @@ A submission that ends or delays its fork costs the others nothing: the fork is 
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
+from functools import partial
 from multiprocessing.connection import Connection, wait
 
 import msgspec
@@ -21,17 +22,14 @@ from harness.grade.cohort.grader import COPIES, Grade, grade_files, rejection
 from harness.grade.suite import SuiteReport
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.scratch import remove_abandoned
+from harness.sandbox.server import Server, end_all
 from harness.sandbox.signals import terminate
-from harness.sandbox.supervision import die_with_parent
 
 MOST_ATTEMPTS = 3
 """How often a submission is tried if the grading process ends without a result."""
 
 MOST_OF_A_REASON = 500
 """Characters."""
-
-_PATIENCE = 3.0
-"""Seconds that a process has to end itself and all that it has started, before it is killed."""
 
 
 class Abandoned(Exception):
@@ -103,10 +101,7 @@ class LocalPool:
 
     def close(self) -> None:
         """End all forks."""
-        for fork in self._forks:
-            fork.terminate()
-        for fork in self._forks:
-            fork.kill()
+        end_all([fork.server for fork in self._forks])
         self._forks.clear()
         for parent in (None, COPIES):  # a process that is killed leaves its scratch folders
             remove_abandoned(parent)
@@ -148,11 +143,8 @@ class _Fork:
         """What it is grading."""
         self.deadline = self._seconds = 0.0
         self.is_usable = True
-        context = get_context("fork")
-        self.pipe, pipe = context.Pipe()
-        self._process = context.Process(target=_work, args=(grade, pipe))
-        self._process.start()
-        pipe.close()
+        self.server = Server(partial(_work, grade))
+        self.pipe = self.server.connection
 
     def start(self, task: Task, seconds: float) -> None:
         """Let it grade a submission."""
@@ -165,30 +157,17 @@ class _Fork:
         """Return the task and its outcome; end the process if it is out of time."""
         assert self.task
         task, self.task = self.task, None
-        late = not self.pipe.poll() and self._process.is_alive()
+        late = not self.pipe.poll() and self.server.poll() is None
         outcome = None if late else self._received()
         if outcome:
             return task, outcome
         self.is_usable = False
-        code = self.kill()
+        code = os.waitstatus_to_exitcode(self.server.end())
         if late:
             reason = f"grading it takes more than {self._seconds:g} s"
             return task, Outcome(rejection(task.name, reason, reason))
         reason = f"the process that grades it ended with the status {code}"
         return task, Outcome(rejection(task.name, reason), final=False)
-
-    def terminate(self) -> None:
-        """Request that the process end what it has started, and then itself."""
-        self._process.terminate()
-
-    def kill(self) -> int | None:
-        """End the process, after giving it a moment to end what it has started."""
-        for end in (self._process.terminate, self._process.kill):
-            if self._process.is_alive():
-                end()
-                self._process.join(_PATIENCE)
-        self.pipe.close()
-        return self._process.exitcode
 
     def _received(self) -> Outcome | None:
         try:
@@ -199,8 +178,6 @@ class _Fork:
 
 def _work(grade: Grade, pipe: Connection) -> None:
     """Grade submissions one after another; end cleanly on SIGTERM."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal
     signal.signal(signal.SIGTERM, terminate)
     try:
         while True:

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -169,11 +171,89 @@ def test_a_false_claim_fails_the_run_and_all_tests_that_fail_are_listed_on_reque
     tmp_path: Path,
 ) -> None:
     suite = SUITE.replace('kills("sub-sign")', 'kills("sub-sign", "unbroadcast-mean")')
-    claimed = run(tmp_path, "--breaks=sub-sign", "--breaks-all", suite=suite)
+    claimed = run(tmp_path, "--breaks=sub-sign", "--breaks-all", "-v", suite=suite)
     assert claimed.status == 1
     assert claimed.report["claims"] == {name: ["unbroadcast-mean"] for name in _SUBTRACTING}
     (entry,) = claimed.report["breaks"]
     assert sorted(entry["by"]) == _SUBTRACTING
+    killed_by = claimed.text.partition("Killed by:\n")[2].splitlines()[:2]
+    assert sorted(killed_by) == [f"  {name}: sub-sign" for name in _SUBTRACTING]
+
+
+INTERRUPTED = """
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+import numpy as np
+from minigrad import tensor
+
+
+def test_mul():
+    a = tensor([1.0, 2.0], requires_grad=True)
+    (a * 3.0).sum().backward()
+    assert a.grad.tolist() == [3.0, 3.0]
+
+
+def test_sub():
+    a = tensor(np.ones(2), requires_grad=True)
+    (1 - a).sum().backward()
+    if a.grad.tolist() != [-1.0, -1.0]:
+        left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        Path("left").write_text(str(left.pid))
+        os.kill(int(os.environ["MAIN_PROCESS"]), signal.SIGINT)
+        signal.pause()
+"""
+"""On the break `sub-sign`, it starts a process and presses Ctrl-C."""
+
+ONE_RUNNER = """
+import os
+from harness.plugin import session
+
+session.available_cores = lambda: 1
+
+
+def pytest_configure(config):
+    in_worker = hasattr(config, "workerinput")
+    os.environ["MAIN_PROCESS"] = str(os.getppid() if in_worker else os.getpid())
+"""
+"""A `conftest.py` with which the breaks are run one after the other."""
+
+
+def _ends(pid: int) -> bool:
+    """Whether a process ends soon; one that has ended has no command line any more."""
+    command = Path(f"/proc/{pid}/cmdline")
+    for _ in range(200):
+        if not command.exists() or not command.read_bytes():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def interrupted(folder: Path, *arguments: str) -> Result:
+    (folder / "conftest.py").write_text(ONE_RUNNER)
+    breaks = "--breaks=mul-swapped-operands,sub-sign,tanh-uses-input"
+    return run_with_plugins(
+        folder, breaks, "-v", "-p", "no:hypothesispytest", *arguments, suite=INTERRUPTED
+    )
+
+
+def test_on_an_interrupt_the_breaks_that_were_run_are_reported(tmp_path: Path) -> None:
+    shown = interrupted(tmp_path, "-p", "no:xdist")
+    assert shown.status == pytest.ExitCode.INTERRUPTED
+    assert "2 tests kill 1 of 1 breaks" in shown.text
+    assert "test_small.py::test_mul: mul-swapped-operands" in shown.text
+    assert "ERROR: interrupted: 2 of 3 breaks were not run" in shown.text
+    assert shown.report == {}  # no file
+    assert _ends(int((tmp_path / "left").read_text()))
+
+
+@pytest.mark.slow
+def test_on_an_interrupt_the_workers_of_xdist_report_too(tmp_path: Path) -> None:
+    shown = interrupted(tmp_path, "-n2")
+    assert shown.status == pytest.ExitCode.INTERRUPTED
+    assert re.search(r"ERROR: interrupted: [123] of 3 breaks were not run", shown.text)
 
 
 OBSERVED = """
@@ -220,6 +300,15 @@ def test_code_that_is_called_while_collecting_is_imported_again(low: Result) -> 
         "sub-sign": "reloaded",
         "tanh-uses-input": None,
     }
+
+
+def test_after_an_incomplete_recording_everything_is_imported_again(tmp_path: Path) -> None:
+    """It is not known what the collection called once a suite has ended the recording."""
+    suite = f"import sys\nsys.setprofile(None)\n{textwrap.dedent(SUITE)}"
+    suite += "\n\n(1 - tensor(1.0, requires_grad=True)).backward()\n"
+    ended = run(tmp_path, "--breaks=sub-sign,mul-swapped-operands", suite=suite)
+    assert ended.fates == {"sub-sign": "killed", "mul-swapped-operands": "killed"}
+    assert {entry["path"] for entry in ended.report["breaks"]} == {"reloaded"}
 
 
 def test_no_more_runners_are_forked_than_there_are_breaks(low: Result) -> None:

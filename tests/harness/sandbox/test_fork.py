@@ -1,11 +1,13 @@
 """Computing in a fork of this process."""
 
+import math
 import os
 import signal
+import time
 
 import pytest
 
-from harness.sandbox.fork import can_fork, compute_in_fork
+from harness.sandbox.fork import Sender, can_fork, compute_in_fork
 from harness.sandbox.frames import LARGEST_BODY
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this process cannot be forked")
@@ -71,3 +73,29 @@ def test_a_process_that_it_leaves_is_not_waited_for() -> None:
     assert compute_in_fork(work) is None
     os.close(go_on)
     os.close(wait)
+
+
+def test_a_fork_that_closes_its_pipe_may_go_on() -> None:
+    fork = Sender(lambda pipe: (os.write(pipe, b"done"), os.close(pipe), signal.pause()))
+    assert fork.read_exactly(10) == b"done"
+    assert fork.wait(time.monotonic() + 0.1) is None
+    fork.close()
+    assert fork.status == signal.SIGKILL
+
+
+def test_an_exception_ends_a_fork_with_the_status_1() -> None:
+    fork = Sender(lambda _pipe: 1 // 0)
+    assert fork.read(1) == b""
+    assert os.waitstatus_to_exitcode(fork.wait(math.inf) or 0) == 1
+    fork.close()
+
+
+def test_a_fork_holds_none_of_the_descriptors_that_are_closed_in_it() -> None:
+    ours, theirs = os.pipe()
+    fork = Sender(lambda pipe: (os.write(pipe, b"!"), signal.pause()), closed=(ours, theirs))
+    assert fork.read(1) == b"!"
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    assert os.read(ours, 1) == b""  # BlockingIOError if somebody holds the other end
+    os.close(ours)
+    fork.close()

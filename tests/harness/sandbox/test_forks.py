@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.sandbox import forks
+from harness.sandbox import fork, forks
 from harness.sandbox.child import Line
 from harness.sandbox.fork import can_fork, compute_in_fork
 from harness.sandbox.frames import TICKET_SIZE, Frame, Pipes
@@ -39,7 +39,7 @@ def test_the_answer_of_a_fork_that_was_already_reaped_arrives(
         return b"".join(steps)
 
     monkeypatch.setattr(forks, "_reset_output", lambda: None)  # the output belongs to this process
-    monkeypatch.setattr(forks, "select", SimpleNamespace(select=look_too_early))
+    monkeypatch.setattr(fork, "select", SimpleNamespace(select=look_too_early))
     received = compute_in_fork(answers) or b""
     assert b"step 0" in received
     assert b"step 1" in received
