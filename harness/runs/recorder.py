@@ -149,4 +149,4 @@ def _is_in_rule() -> bool:
     return False
 
 
-_WALKING = ("instrumented_visit", "multiply")
+_WALKING = ("multiply",)

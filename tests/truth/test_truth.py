@@ -10,8 +10,8 @@ from tests.truth.__main__ import compare, record
 from tests.truth.recorder import Case, Record
 from tests.truth.verdicts import false_sentences, infection, is_near, true_outcome
 
-SUB = ("tensor.py", "Tensor.__rsub__")
-ALIASED = "return apply(elementwise.sub, other, self)", "return apply(elementwise.sub, self, other)"
+SUB = ("methods.py", "Methods.__rsub__")
+ALIASED = "_apply(elementwise.sub, other, self)", "_apply(elementwise.sub, self, other)"
 
 
 @pytest.mark.slow
