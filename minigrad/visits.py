@@ -74,7 +74,7 @@ def visitor(
             _check_unchanged(node)
         cotangents: Cotangents = ()
         if node.vjp is None:
-            kept[node] = own(g, taken)
+            kept[node] = _own(g, taken)
         else:
             if node.retains_grad or node in wanted:
                 kept[node] = g.copy()
@@ -86,7 +86,16 @@ def visitor(
     return multiply
 
 
-def own(g: Array, taken: set[int]) -> Array:
+def freed(_: Array) -> Never:
+    """The rule of a freed node, so that a second walk does not stop silently."""
+    raise RuntimeError(
+        "this is a graph that an earlier backward() or grad() has freed: compute the output again "
+        "before each, or pass retain_graph=True to the earlier one; or add the outputs up and call "
+        "backward() once on their sum"
+    )
+
+
+def _own(g: Array, taken: set[int]) -> Array:
     """Return `g` for a leaf to keep, or a copy if its memory is shared.
 
     It may be read-only (broadcast by a sum), a part of a larger array, or `taken` by another leaf.
@@ -97,15 +106,6 @@ def own(g: Array, taken: set[int]) -> Array:
         return g.copy("K")
     taken.add(id(owner))
     return g
-
-
-def freed(_: Array) -> Never:
-    """The rule of a freed node, so that a second walk does not stop silently."""
-    raise RuntimeError(
-        "this is a graph that an earlier backward() or grad() has freed: compute the output again "
-        "before each, or pass retain_graph=True to the earlier one; or add the outputs up and call "
-        "backward() once on their sum"
-    )
 
 
 def _check_unchanged(node: Instrumentation) -> None:
