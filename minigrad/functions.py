@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad import elementwise, linalg, movement, selection
-from minigrad.tensor import Operand, Tensor, apply, cotangents
+from minigrad.tensor import Operand, Tensor, apply, walk
 from minigrad.types import Array
 
 
@@ -96,5 +96,5 @@ def grad(
     the output does not depend on it. No tensor's `grad` changes. Raises like `Tensor.backward`.
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else inputs
-    totals = cotangents(output, cotangent, retain_graph, wanted=set(inputs))
+    totals = walk(output, cotangent, retain_graph, wanted=set(inputs))
     return tuple([totals.get(node) for node in inputs])

@@ -1,21 +1,19 @@
-"""Additions to the walk: hooks, retained gradients, counted changes in place, and traces.
+"""Additions to a tensor: hooks, retained gradients, and counted changes in place.
 
-The core computes the same gradients without any of it. `Instrumentation` is the part of a tensor
-that they need; `instrumented` adds them to a walk, around each visit of a node.
+The core computes the same gradients without any of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minigrad.hooks import Handle, Hook, add_hook, call_hooks
+from minigrad.hooks import Handle, Hook, add_hook
 from minigrad.modes import recording
-from minigrad.tracing import Step, tracing
-from minigrad.types import Array, Cotangents, Vjp
+from minigrad.types import Array, Vjp
 from minigrad.versions import UNCHANGED, Version
 
 
@@ -30,11 +28,10 @@ class Instrumentation:
     requires_grad: bool
     vjp: Vjp | None
 
-    def __init__(self) -> None:
-        self.hooks: dict[object, Hook] | None = None
-        self.recorded = Version.now
-        self.retains_grad = False
-        self.version = UNCHANGED
+    hooks: dict[object, Hook] | None
+    recorded: int
+    retains_grad: bool
+    version: Version
 
     # ----- On the way back -----
 
@@ -112,58 +109,6 @@ class Instrumentation:
         if self.version is UNCHANGED:
             self.version = Version()
         return self.version
-
-
-N = TypeVar("N", bound=Instrumentation)
-
-
-def instrumented(
-    visit: Callable[[N, Array], Cotangents], order: Sequence[N]
-) -> Callable[[N, Array], Cotangents]:
-    """Return the `visit` of a walk through `order` with hooks, version checks and the trace.
-
-    Hooks come first, as they may replace the cotangent. A visit that raises records no step.
-    """
-    steps = tracing.get()
-    indices: dict[Instrumentation, int] = {}
-    if steps is not None:
-        indices = {node: i for i, node in enumerate(order)}
-
-    def instrumented_visit(node: N, g: Array) -> Cotangents:
-        if node.hooks:
-            g = call_hooks(node.hooks, g)
-        if node.recorded < Version.now:
-            _check_unchanged(node)
-        handed = visit(node, g)
-        if steps is not None:
-            steps.append(_step(node, g, handed, indices))
-        return handed
-
-    return instrumented_visit
-
-
-def _check_unchanged(node: Instrumentation) -> None:
-    """Raise RuntimeError if an operand or the result of `node` was later changed in place.
-
-    Only the rule knows which of these values it needs, so any of them counts. A leaf has no rule.
-    """
-    if node.vjp is None:
-        return
-    for name, value in [*(("an operand", parent) for parent in node.parents), ("the result", node)]:
-        if value.version.changed > node.recorded:
-            raise RuntimeError(
-                f"{name} of {node.op}, of shape {value.data.shape}, was changed in place before "
-                "the backward() that needs it: call backward() first, or change a copy"
-            )
-
-
-def _step(
-    node: Instrumentation, g: Array, handed: Cotangents, indices: dict[Instrumentation, int]
-) -> Step:
-    """Return what `node` received and passed on."""
-    parents = tuple(indices.get(parent) for parent in node.parents)
-    copies = tuple(None if array is None else array.copy() for array in handed)
-    return Step(indices[node], node.op, parents, node.data.copy(), g.copy(), copies)
 
 
 def _array(value: Any) -> Any:

@@ -7,7 +7,7 @@ in float32, and so does its rule the cotangent; what they return is rounded once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,26 @@ AS_STORED = frozenset(
     {"reshape", "transpose", "permute", "expand", "flip", "getitem", "to", "forget"}
 )
 """Ops whose value is a view of the operand, or has a dtype of its own: it is not rounded."""
+
+
+_CONSTANTS = (int, float, np.number, np.ndarray)
+
+
+def constant(value: Any, arrays: Iterable[Array]) -> Array:
+    """Return an operand that is not a tensor as an array, in the dtype of NumPy's promotion.
+
+    `arrays` are those of the tensors beside it. Raises TypeError if it is neither an array nor a
+    number.
+    """
+    if not isinstance(value, _CONSTANTS):
+        raise TypeError(
+            f"a Tensor works with tensors, NumPy arrays and numbers, not with a "
+            f"{type(value).__name__}: wrap it, tensor(...)"
+        )
+    dtype = np.result_type(value, *arrays)
+    if dtype == HALF and isinstance(value, int | float):
+        dtype = np.dtype(np.float32)  # a number is not stored, and need not be rounded
+    return np.array(value, dtype)
 
 
 def in_single(

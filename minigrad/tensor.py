@@ -1,28 +1,60 @@
 """The core: `Tensor`, an array that records how it was computed, and the walk back through it.
 
-Follow `(a + b).backward()`. `Tensor.__add__` calls `apply`, which computes the value and keeps the
-op's rule. `Tensor.backward` calls `cotangents`, which calls `walk`. The op and its rule are `add`
-in `elementwise.py`, and the rule calls `unbroadcast` in `broadcasting.py`.
+Follow `(a + b).backward()`. The operator, one line of `methods.py`, calls `apply`, which computes
+the value and keeps the op's rule. `Tensor.backward` calls `walk`. The op and its rule are `add` in
+`elementwise.py`, and the rule calls `unbroadcast` in `broadcasting.py`.
 
 No module that is imported here imports this one. Three of them hold the other methods of `Tensor`:
-`methods`, `array_interface`, and `instrumentation` for hooks, changes in place and traces.
+`methods`, `array_interface`, and `instrumentation` for hooks and changes in place. What stands
+beside the walk is in `visits`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, Never
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from minigrad import elementwise
 from minigrad.array_interface import ArrayInterface
-from minigrad.instrumentation import Instrumentation, instrumented
+from minigrad.instrumentation import Instrumentation
 from minigrad.methods import Methods
 from minigrad.modes import recording
-from minigrad.precision import HALF, in_single
-from minigrad.types import Array, Constant, Cotangents, Recorded, Vjp
+from minigrad.precision import HALF, constant, in_single
+from minigrad.types import Array, Constant, Recorded, Vjp
+from minigrad.versions import UNCHANGED, Version
+from minigrad.visits import first_cotangent, freed, visitor
+
+# ----- Forward: compute, and record -----
+
+
+def apply(op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Tensor:
+    """Compute an op on the operands' arrays, and record it if a gradient is required."""
+    parents: list[Tensor] = []
+    arrays: list[Array] = []
+    requires_grad = False
+    half = False
+    for operand in operands:
+        parent = operand if isinstance(operand, Tensor) else _constant(operand, operands)
+        parents.append(parent)
+        arrays.append(parent.data)
+        requires_grad = requires_grad or parent.requires_grad
+        half = half or parent.data.dtype == HALF
+    if half and np.result_type(*[x.data if isinstance(x, Tensor) else x for x in operands]) == HALF:
+        value, vjp = in_single(op, arrays, options)
+    else:
+        value, vjp = op(*arrays, **options)
+    out = Tensor.__new__(Tensor)
+    if requires_grad and recording.get():
+        out._fill(value, True, tuple(parents), vjp, op.__name__)
+    else:
+        out._fill(value)
+    if out.data.base is not None:  # a view: a change in place affects both
+        for parent in parents:
+            if np.may_share_memory(out.data, parent.data):
+                out.share_version(parent)
+    return out
 
 
 class Tensor(Methods, ArrayInterface, Instrumentation):
@@ -42,6 +74,8 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
     __slots__ = ("data", "grad", "op", "parents", "requires_grad", "vjp")
     __array_ufunc__ = None  # lets `array + tensor` reach Tensor.__radd__
 
+    _apply = staticmethod(apply)
+
     def __init__(
         self, data: ArrayLike, requires_grad: bool = False, dtype: DTypeLike | None = None
     ) -> None:
@@ -53,15 +87,21 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
                 " write 1.0 instead of 1, or pass dtype=float"
             )
 
-    def _fill(self, data: Array, requires_grad: bool = False) -> None:
-        """Set the fields to those of a leaf."""
-        Instrumentation.__init__(self)
-        self.data = data
-        self.requires_grad = requires_grad
+    def _fill(
+        self,
+        data: Array,
+        requires_grad: bool = False,
+        parents: tuple[Tensor, ...] = (),
+        vjp: Vjp | None = None,
+        op: str = "",
+    ) -> None:
+        """Set every field; by default to those of a leaf."""
+        self.data, self.requires_grad = np.asarray(data), requires_grad
         self.grad: Array | None = None
-        self.parents: tuple[Tensor, ...] = ()
-        self.vjp: Vjp | None = None
-        self.op = ""
+        self.parents: tuple[Tensor, ...] = parents
+        self.vjp, self.op = vjp, op
+        self.hooks, self.retains_grad = None, False
+        self.recorded, self.version = Version.now, UNCHANGED
 
     @property
     def is_leaf(self) -> bool:
@@ -77,7 +117,7 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
         place; ValueError or TypeError for a cotangent of another shape or kind. If it raises, no
         `grad` has changed: they are set last.
         """
-        totals = cotangents(self, cotangent, retain_graph)
+        totals = walk(self, cotangent, retain_graph)
         grads = {node: accumulate(node, node.grad, total) for node, total in totals.items()}
         for node, total in grads.items():
             node.grad = np.asarray(total)
@@ -88,48 +128,9 @@ class Tensor(Methods, ArrayInterface, Instrumentation):
         out.share_version(self)
         return out
 
-    def _apply(self, op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Tensor:
-        return apply(op, *(operands or (self,)), **options)
-
-    # ----- Operators -----
-
-    def __add__(self, other: Operand) -> Tensor:
-        """`self + other`."""
-        return apply(elementwise.add, self, other)
-
-    def __radd__(self, other: Operand) -> Tensor:
-        """`other + self`."""
-        return apply(elementwise.add, other, self)
-
-    def __sub__(self, other: Operand) -> Tensor:
-        """`self - other`."""
-        return apply(elementwise.sub, self, other)
-
-    def __rsub__(self, other: Operand) -> Tensor:
-        """`other - self`."""
-        return apply(elementwise.sub, other, self)
-
-    def __mul__(self, other: Operand) -> Tensor:
-        """`self * other`."""
-        return apply(elementwise.mul, self, other)
-
-    def __rmul__(self, other: Operand) -> Tensor:
-        """`other * self`."""
-        return apply(elementwise.mul, other, self)
-
-    def __truediv__(self, other: Operand) -> Tensor:
-        """`self / other`."""
-        return apply(elementwise.div, self, other)
-
-    def __rtruediv__(self, other: Operand) -> Tensor:
-        """`other / self`."""
-        return apply(elementwise.div, other, self)
-
 
 Operand = Tensor | Constant
-"""An operand of an operator."""
-
-_CONSTANTS = (int, float, np.number, np.ndarray)
+"""An operand of an op."""
 
 
 def tensor(
@@ -139,85 +140,48 @@ def tensor(
     return Tensor(data, requires_grad, dtype)
 
 
-# ----- Forward: compute, and record -----
-
-
-def apply(op: Callable[..., Recorded], *operands: Operand, **options: Any) -> Tensor:
-    """Compute an op on the operands' arrays, and record it if a gradient is required."""
-    parents: list[Tensor] = []
-    arrays: list[Array] = []
-    requires_grad = False
-    half = False
-    for operand in operands:
-        parent = operand if isinstance(operand, Tensor) else _constant(operand, operands)
-        parents.append(parent)
-        arrays.append(parent.data)
-        requires_grad = requires_grad or parent.requires_grad
-        half = half or parent.data.dtype == HALF
-    if half and _promoted(operands) == HALF:
-        value, vjp = in_single(op, arrays, options)
-    else:
-        value, vjp = op(*arrays, **options)
-    out = _tensor(value)
-    if requires_grad and recording.get():
-        out.requires_grad, out.parents, out.vjp, out.op = True, tuple(parents), vjp, op.__name__
-    if out.data.base is not None:  # a view: a change in place affects both
-        for parent in parents:
-            if np.may_share_memory(out.data, parent.data):
-                out.share_version(parent)
-    return out
-
-
 def _tensor(value: Array) -> Tensor:
     """A leaf around an array that is not copied."""
     out = Tensor.__new__(Tensor)
-    out._fill(np.asarray(value))
+    out._fill(value)
     return out
 
 
 def _constant(value: Any, operands: tuple[Operand, ...]) -> Tensor:
-    """Return an operand that is not a tensor as one, in the dtype of NumPy's promotion."""
-    if not isinstance(value, _CONSTANTS):
-        raise TypeError(
-            f"a Tensor works with tensors, NumPy arrays and numbers, not with a "
-            f"{type(value).__name__}: wrap it, tensor(...)"
-        )
-    dtype = _promoted((value, *(x for x in operands if isinstance(x, Tensor))))
-    if dtype == HALF and isinstance(value, int | float):
-        dtype = np.dtype(np.float32)  # a number is not stored, and need not be rounded
-    return _tensor(np.array(value, dtype))
+    """Return an operand that is not a tensor as one, in the dtype that the tensors give it."""
+    return _tensor(constant(value, [x.data for x in operands if isinstance(x, Tensor)]))
 
 
-def _promoted(operands: Iterable[Operand]) -> np.dtype[Any]:
-    """The dtype of NumPy's promotion."""
-    return np.result_type(*[x.data if isinstance(x, Tensor) else x for x in operands])
+# ----- Backward: multiply, accumulate, next -----
 
 
-# ----- Backward: order, multiply, accumulate -----
+def walk(
+    root: Tensor,
+    cotangent: ArrayLike | None,
+    retain_graph: bool,
+    wanted: Collection[Tensor] = (),
+) -> dict[Tensor, Array]:
+    """Return the cotangents of the leaves, of nodes that retain theirs, and of those `wanted`.
 
-Visit = Callable[[Tensor, Array], Cotangents]
-"""The step at a node: from its complete cotangent to those of its parents."""
-
-
-def walk(root: Tensor, cotangent: Array, visit: Visit, retain_graph: bool) -> None:
-    """Visit each node once, after everything that was computed from it.
-
-    Only then is its cotangent complete: the sum over all of its uses. What `visit` returns is added
-    to the parents' cotangents. The graph is freed on the way, unless it is retained.
+    A node is visited once, after everything that was computed from it. Only then is its cotangent
+    complete: the sum over all of its uses. What its rule returns is added to the totals of its
+    parents. The graph is freed on the way, unless it is retained.
     """
-    totals = {root: cotangent}
+    totals = {root: first_cotangent(root, cotangent)}
     order = topological_order(root)
-    visit = instrumented(visit, order)  # adds hooks, checks and a trace; the walk needs none
+    kept: dict[Tensor, Array] = {}
+    multiply = visitor(order, wanted, kept)
     while order:
         node = order.pop()
         if node not in totals:
             continue
         g = np.asarray(totals.pop(node))
-        for parent, arriving in zip(node.parents, visit(node, g), strict=True):
+        for parent, arriving in zip(node.parents, multiply(node, g), strict=True):
             if parent.requires_grad and arriving is not None:
                 totals[parent] = accumulate(parent, totals.get(parent), arriving)
         if not (retain_graph or node.vjp is None):
-            node.parents, node.vjp = (), _freed
+            node.parents, node.vjp = (), freed
+    return kept
 
 
 def topological_order(root: Tensor) -> list[Tensor]:
@@ -252,81 +216,3 @@ def accumulate(node: Tensor, total: Array | None, cotangent: Array) -> Array:
     if cotangent.dtype != node.data.dtype:
         cotangent = cotangent.astype(node.data.dtype)
     return cotangent if total is None else total + cotangent
-
-
-def cotangents(
-    root: Tensor,
-    cotangent: ArrayLike | None,
-    retain_graph: bool,
-    wanted: Collection[Tensor] = (),
-) -> dict[Tensor, Array]:
-    """Return the cotangents of the leaves, of nodes that retain theirs, and of those `wanted`.
-
-    The arrays are not shared, provided that a rule returns `g`, views of it, or arrays that it does
-    not keep. The shape of a gradient is never checked: the rules are responsible for it.
-    """
-    complete: dict[Tensor, Array] = {}
-    taken: set[int] = set()
-
-    def multiply(node: Tensor, g: Array) -> Cotangents:
-        """The chain rule at one node: its cotangent times its own derivative."""
-        if node.vjp is None:
-            complete[node] = _own(g, taken)
-            return ()
-        if node.retains_grad or node in wanted:
-            complete[node] = g.copy()
-        return node.vjp(g)
-
-    walk(root, _first_cotangent(root, cotangent), multiply, retain_graph)
-    return complete
-
-
-# ----- Before and after a walk -----
-
-
-def _first_cotangent(root: Tensor, cotangent: ArrayLike | None) -> Array:
-    """Return the cotangent that the walk starts from, checked; 1 by default."""
-    if not root.requires_grad:
-        raise RuntimeError(
-            "this tensor does not require a gradient: create a leaf with requires_grad=True and "
-            "compute this tensor from it, outside no_grad()"
-        )
-    if cotangent is None:
-        if root.data.size != 1:
-            raise RuntimeError(
-                f"a tensor of shape {root.shape} needs a cotangent of that shape; only a tensor "
-                "of one element does without: reduce it with sum() or mean()"
-            )
-        return np.ones_like(root.data)
-    cotangent = np.asarray(cotangent)
-    if cotangent.shape != root.shape:
-        raise ValueError(
-            f"the cotangent has shape {cotangent.shape}, but the tensor has shape {root.shape}"
-        )
-    if not np.can_cast(cotangent.dtype, root.dtype, "same_kind"):
-        raise TypeError(
-            f"a cotangent of {cotangent.dtype} cannot become {root.dtype}, the tensor's dtype"
-        )
-    return cotangent.astype(root.dtype)
-
-
-def _own(g: Array, taken: set[int]) -> Array:
-    """Return `g` for a leaf to keep, or a copy if its memory is shared.
-
-    It may be read-only (broadcast by a sum), a part of a larger array, or `taken` by another leaf.
-    """
-    owner = g if g.base is None else g.base
-    owned = isinstance(owner, np.ndarray) and owner.flags.owndata and owner.size == g.size
-    if not owned or not g.flags.writeable or id(owner) in taken:
-        return g.copy("K")
-    taken.add(id(owner))
-    return g
-
-
-def _freed(_: Array) -> Never:
-    """The rule of a freed node, so that a second walk does not stop silently."""
-    raise RuntimeError(
-        "this is a graph that an earlier backward() or grad() has freed: compute the output again "
-        "before each, or pass retain_graph=True to the earlier one; or add the outputs up and call "
-        "backward() once on their sum"
-    )

@@ -149,5 +149,5 @@ def _is_in_rule() -> bool:
     return False
 
 
-_WALKING = ("instrumented_visit", "multiply", "rounded")
+_WALKING = ("multiply", "rounded")
 """Functions inside others that are not rules: of the walk, and around the losses."""

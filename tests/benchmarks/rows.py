@@ -49,6 +49,8 @@ class Result:
 
 large = partial(Row, "large", "Classifier", "784-128-10")
 small = partial(Row, "small", "Classifier", "16-32-10")
+large_plain = partial(Row, "large", "PlainClassifier", "784-128-10 ops")
+small_plain = partial(Row, "small", "PlainClassifier", "16-32-10 ops")
 convolution = partial(Row, "convolution", "Convolution", "Conv2d 3x3")
 attention = partial(Row, "attention", "Attention", "attention")
 
@@ -58,6 +60,8 @@ ROWS = [
     large("float64", "numpy", 1.5, "memory"),
     large("float32", "numpy", 1.5, "memory"),
     small("float64", "numpy", 3.0),
+    large_plain("float64", "numpy", 1.15),
+    small_plain("float64", "numpy", 2.8),
     large("float64", "autograd", 1.0),
     small("float64", "autograd", 1 / 5),
     large("float64", "torch", 2.0),

@@ -63,7 +63,7 @@ def test_the_table_has_every_row_within_80_columns(run: Run, only: str) -> None:
     assert max(map(len, lines)) <= 80
     for row in (result["row"] for result in results):
         assert any(line.startswith(row["shown"]) and row["against"] in line for line in lines), row
-    assert len(results) == (1 if only else 20)
+    assert len(results) == (1 if only else 22)
 
 
 @pytest.mark.skipif(not find_spec("matplotlib"), reason="the plot needs matplotlib")

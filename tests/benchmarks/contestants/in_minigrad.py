@@ -47,6 +47,25 @@ class Classifier:
         return [loss.data, *_gradients(self.model.parameters())]
 
 
+class PlainClassifier(Classifier):
+    """The same from plain ops: `x @ w + b`, relu and `log_softmax`."""
+
+    def __init__(self, problem: Training) -> None:
+        self.parameters = [Tensor(array.T, True, array.dtype) for array in problem.parameters]
+        self.x, self.targets = Tensor(problem.x), problem.targets
+        classes = len(problem.parameters[-1])
+        self.minus_shares = Tensor(-np.eye(classes)[self.targets] / len(self.x), dtype=self.x.dtype)
+        self.optimizer = optim.SGD(self.parameters, lr=problem.learning_rate)
+
+    def loss(self) -> Tensor:
+        w1, b1, w2, b2 = self.parameters
+        logits = (self.x @ w1 + b1).relu() @ w2 + b2
+        return (logits.log_softmax(1) * self.minus_shares).sum()
+
+    def computed(self, loss: Tensor) -> list[Array]:
+        return [loss.data, *(gradient.T for gradient in _gradients(self.parameters))]
+
+
 class Moons(Classifier):
     """Mean hinge loss of an MLP."""
 

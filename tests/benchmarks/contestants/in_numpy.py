@@ -40,3 +40,6 @@ class Classifier:
 
     def computed(self, result: list[Array]) -> list[Array]:
         return [np.asarray(array) for array in result]
+
+
+PlainClassifier = Classifier

@@ -272,7 +272,7 @@ def test_the_forward_order_puts_operands_first_and_omits_nodes_that_were_not_vis
 
 
 def test_a_wrong_start_is_not_blamed_on_the_first_rule() -> None:
-    patch = "@@ _first_cotangent @@\n-cotangent.astype(root.dtype)\n+cotangent / root.data.size"
+    patch = "@@ first_cotangent @@\n-cotangent.astype(root.dtype)\n+cotangent / root.data.size"
     sentence = divergence(REUSED, patch)
     assert sentence is not None
     assert sentence.startswith("the walk starts from the cotangent [")
@@ -290,7 +290,7 @@ def test_a_cotangent_that_the_first_node_passes_to_itself_is_not_the_start() -> 
 
 
 def test_another_op_is_another_graph() -> None:
-    patch = "@@ Tensor.__sub__ @@\n-elementwise.sub\n+elementwise.add"
+    patch = "@@ Methods.__sub__ @@\n-elementwise.sub\n+elementwise.add"
     program = "x=[1.0], y=[2.0]: return {}"
     assert divergence(program.format("(x - y).exp()"), patch) == (
         "operand 0 of `exp` has the value [3], expected [-1]; the graph is different: "
@@ -304,7 +304,7 @@ def test_another_op_is_another_graph() -> None:
 
 def test_another_graph_with_the_same_numbers_is_not_blamed_for_a_wrong_one() -> None:
     """`x - y` is `x + (-y)`, and the rule of `exp` is wrong."""
-    rewrite = "@@ Tensor.__sub__ @@\n-apply($op, self, other)\n+self + -other"
+    rewrite = "@@ Methods.__sub__ @@\n-self._apply($op, self, other)\n+self + -other"
     sentence = divergence("x=[1.0], y=[2.0]: return (x - y).exp()", f"{FLIPPED}\n{rewrite}")
     assert sentence is not None
     assert sentence.startswith("`exp` passed operand 0 (`sub`) the cotangent [")
@@ -333,7 +333,7 @@ def test_what_a_node_of_another_kind_passed_on_is_not_called_right() -> None:
 
 def test_an_operand_outside_of_the_walk_is_not_called_right() -> None:
     """The wrong constant goes unnoticed, since the walk contains only nodes with a gradient."""
-    patch = "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, 4.0)"
+    patch = "@@ Methods.__mul__ @@\n-self._apply($op, self, other)\n+self._apply($op, self, 4.0)"
     assert divergence("x=[1.0, 3.0]: return (x * 2.0).exp()", patch) == (
         "the forward pass of `mul` gave the value [4, 12], expected [2, 6] "
         "(2 times the correct one)"
@@ -392,7 +392,8 @@ def test_a_crash_leaves_what_was_wrong_before_it() -> None:
 def test_another_operand_is_another_graph() -> None:
     """In either direction: one node for two, and two nodes for one."""
     program = "x=[1.0], y=[1.0]: return x * y"
-    one = run(program, "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, self, self)")
+    patch = "@@ Methods.__mul__ @@\n-self._apply($op, self, other)\n+self._apply($op, self, self)"
+    one = run(program, patch)
     sentence = "the graph is different: operand 1 of `mul` is a different node in the correct graph"
     sentence += "(; no gradient reaches the leaf of shape .*)?"
     for traces in (one.trace, run(program).trace), (run(program).trace, one.trace):
@@ -906,7 +907,7 @@ def both(program: str, patch: str) -> tuple[list[TraceStep], list[TraceStep]]:
 
 
 def test_an_operand_that_became_another_leaf_is_named_and_so_is_the_one_that_was_lost() -> None:
-    patch = "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, other, other)"
+    patch = "@@ Methods.__mul__ @@\n-self._apply($op, self, other)\n+self._apply($op, other, other)"
     sentence = divergence(BOTH, patch)
     assert sentence is not None
     assert sentence.endswith(
@@ -916,16 +917,16 @@ def test_an_operand_that_became_another_leaf_is_named_and_so_is_the_one_that_was
 
 
 def test_swapped_operands_of_a_product_are_the_same_leaves_at_other_places() -> None:
-    patch = "@@ Tensor.__mul__ @@\n-apply($op, self, other)\n+apply($op, other, self)"
+    patch = "@@ Methods.__mul__ @@\n-self._apply($op, self, other)\n+self._apply($op, other, self)"
     assert divergence(MUL, patch) == (
         "the graph is different: operand 0 of `mul` is the leaf b, expected the leaf a"
     )
 
 
 INSERTED = """\
-@@ Tensor.__mul__ @@
--return apply(elementwise.mul, self, other)
-+return apply(elementwise.mul, apply(elementwise.neg, self), other)"""
+@@ Methods.__mul__ @@
+-return self._apply(elementwise.mul, self, other)
++return self._apply(elementwise.mul, self._apply(elementwise.neg, self), other)"""
 
 
 def test_an_inserted_node_is_named_and_the_others_keep_their_places() -> None:

@@ -256,9 +256,9 @@ TABLE = {
     ("rmsnorm-square-of-mean", "norm-by-root-mean-square-of-equals"): ANOTHER_WAY,
     ("velocity-holds-the-rate", "sgd-momentum"): ANOTHER_WAY,  # a variant
     # A wrong number, and where it became right.
-    ("rsub-alias-sub", "one-minus-squared"): "wrong inside (Tensor.__rsub__), but cancelled by "
+    ("rsub-alias-sub", "one-minus-squared"): "wrong inside (Methods.__rsub__), but cancelled by "
     "`pow` and the backward of `sub`",
-    ("rdiv-alias-div", "reciprocal-twice"): "wrong inside (Tensor.__rtruediv__), but cancelled by "
+    ("rdiv-alias-div", "reciprocal-twice"): "wrong inside (Methods.__rtruediv__), but cancelled by "
     "`div` and the backward of `div`",
     ("attn-no-scale", "attend-one-position"): "wrong inside (what `softmax` receives), but "
     "cancelled by `softmax`",
