@@ -33,7 +33,7 @@ def mean(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
 
     def vjp(g: Array) -> Cotangents:
         kept = g if keepdims else np.expand_dims(g, axes)
-        return (np.full(a.shape, kept / count),)
+        return (np.broadcast_to(kept / count, a.shape),)
 
     return a.sum(axes, keepdims=keepdims) / count, vjp
 
