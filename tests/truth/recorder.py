@@ -179,6 +179,12 @@ class _Recorder:
         value = getattr(value, "data", value) if not isinstance(value, np.ndarray) else value
         self.record.observed[label] = None if value is None else np.array(value)
 
+    def _observe_leaves(self, label: str) -> None:
+        """Observe the gradients of the probe's own leaves; one of zeros is as good as none."""
+        for name, leaf in self.leaves.items():
+            if leaf.grad is not None and np.any(leaf.grad):
+                self._observe(f"{label}{name}.grad", leaf.grad)
+
     def _observe_made(self, label: str) -> None:
         for position, tensor in enumerate(self.made):
             if tensor.grad is not None:
@@ -247,7 +253,9 @@ class _Recorder:
         for step, snapshot in enumerate(self._call()):
             for name, value in snapshot.items():
                 self._observe(f"step {step}: {name}", value)
+            self._observe_leaves(f"step {step}: ")
         sys.setprofile(None)
+        self._observe_leaves("at the end: ")
         self._observe_made("")
 
     def _module(self) -> None:
