@@ -152,8 +152,8 @@ RIGHT: dict[str, list[Change]] = {
     "float32": [
         (
             "tensor.py",
-            "self.data = data\n",
-            "self.data = data.astype(np.float32) if data.dtype == np.float64 else data\n",
+            "= np.asarray(data), requires_grad\n",
+            "= np.asarray(data, {'d': 'f'}.get(np.asarray(data).dtype.char)), requires_grad\n",
         )
     ],
     "Adam's eps inside the root": [

@@ -134,7 +134,7 @@ LEAF_OVERWRITTEN = (
     ("accumulate(node, None, total)"),
 )
 GRADIENTS_SHARED = (
-    "tensor.py",
+    "visits.py",
     "    if not owned or not g.flags.writeable or id(owner) in taken:",
     ("    if False:"),
 )

@@ -26,12 +26,7 @@ Edit = tuple[str, str, str]
 NAMED = {diagnostic.name: diagnostic for diagnostic in DIAGNOSTICS}
 
 FLOAT32: Sequence[Edit] = (
-    (
-        "tensor.py",
-        "self._fill(np.array(data, dtype), requires_grad)",
-        "self._fill(_single(np.array(data, dtype)), requires_grad)",
-    ),
-    ("tensor.py", "out._fill(np.asarray(value))", "out._fill(_single(value))"),
+    ("tensor.py", "= np.asarray(data), requires_grad", "= _single(data), requires_grad"),
     (
         "tensor.py",
         "def tensor(",
