@@ -15,6 +15,7 @@ from harness.diagnostics.gradcheck import MOST_ELEMENTS
 from tests.harness.bundled import CATALOGUE
 from tests.harness.diagnostics.wrong_engines import (
     FLOAT32,
+    LEAVES_IN_FLOAT32,
     NAMED,
     Edit,
     asked_of_libraries,
@@ -326,7 +327,7 @@ def test_guard_takes_an_exception_for_a_refusal_and_no_death() -> None:
 CORRECT: dict[str, list[Edit]] = {
     "clean": [],
     "float32": [*FLOAT32],
-    "leaves in float32": [FLOAT32[0], FLOAT32[2]],
+    "leaves in float32": [*LEAVES_IN_FLOAT32],
     "relu'(0) = 1": [RELU_AT_0_IS_1],
     "abs'(0) = 1": [ABS_AT_0_IS_1],
     "the first of a tie": [MAX_TIES_FIRST],
@@ -576,7 +577,7 @@ def test_causality_declines_a_leaf_without_a_future() -> None:
 
 
 def test_leaves_that_are_held_in_float32_get_a_step_that_float32_can_make() -> None:
-    assert isinstance(verdict("gradcheck", WIDE, FLOAT32[0], FLOAT32[2]), Silent)
+    assert isinstance(verdict("gradcheck", WIDE, *LEAVES_IN_FLOAT32), Silent)
 
 
 def test_aliasing_writes_and_looks() -> None:

@@ -25,18 +25,24 @@ Edit = tuple[str, str, str]
 
 NAMED = {diagnostic.name: diagnostic for diagnostic in DIAGNOSTICS}
 
+_SINGLE: Edit = (
+    "tensor.py",
+    "def tensor(",
+    "def _single(a):\n"
+    "    a = np.asarray(a)\n"
+    "    return a.astype(np.float32) if a.dtype == np.float64 else a\n\n\n"
+    "def tensor(",
+)
 FLOAT32: Sequence[Edit] = (
     ("tensor.py", "= np.asarray(data), requires_grad", "= _single(data), requires_grad"),
-    (
-        "tensor.py",
-        "def tensor(",
-        "def _single(a):\n"
-        "    a = np.asarray(a)\n"
-        "    return a.astype(np.float32) if a.dtype == np.float64 else a\n\n\n"
-        "def tensor(",
-    ),
+    _SINGLE,
 )
 """Everything in float32, whatever it is given: another engine, and a correct one."""
+LEAVES_IN_FLOAT32: Sequence[Edit] = (
+    ("tensor.py", "_fill(np.array(data, dtype), r", "_fill(_single(np.array(data, dtype)), r"),
+    _SINGLE,
+)
+"""Only what a program passes is in float32: a correct engine, too."""
 
 
 def minigrad_with(*edits: Edit) -> Engine:
