@@ -3,7 +3,7 @@
 The English template is the id of a message, as in gettext: a language's table gives another
 template with the same fields, so translations are looked up, never guessed.
 
-Code that has to tell one message from another, or has shorter words for it, uses its kind.
+Code that has to tell one message from another, or needs a shorter wording, uses its kind.
 """
 
 from __future__ import annotations

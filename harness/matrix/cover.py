@@ -1,7 +1,7 @@
 """Which sets cover most: the smallest cover, and the most that a cost can cover.
 
-There are two exact algorithms. A solver finds the smallest of thousands of sets, but may not be
-installed. The front keeps many sets at once, and serves for up to 63.
+There are two exact algorithms. A solver finds the smallest cover among thousands of sets;
+without it, the cover is greedy. The front keeps many sets at once, and handles at most 63.
 """
 
 from __future__ import annotations
