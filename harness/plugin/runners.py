@@ -126,7 +126,7 @@ def run_all(
             assert isinstance(ready, Connection)
             try:
                 outcome = ready.recv()
-            except EOFError:
+            except (EOFError, OSError):  # it has ended, perhaps without reading the request
                 outcome = Outcome(problem="the process that runs the tests has ended")
                 yield working.pop(ready), outcome
                 continue

@@ -56,3 +56,9 @@ def test_a_server_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -
     stubborn = Server(stay)
     stubborn.connection.recv()
     assert stubborn.end() == signal.SIGKILL
+
+
+def test_a_server_that_something_else_has_reaped_counts_as_ended() -> None:
+    quick = Server(lambda _: None)
+    os.waitpid(quick.pid, 0)
+    assert (quick.poll(), quick.end()) == (1 << 8, 1 << 8)
