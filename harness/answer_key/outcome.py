@@ -279,11 +279,14 @@ def _unlike_gradients(
 
 def _unlike_leaves(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
     """Yield the differences of these leaves and their gradients, at the first step with any."""
-    # A backward pass that failed leaves out gradients, which are not wrong for that reason.
-    own, scale = {} if run.failure else _created_of(key), 0.0
-    moves = {name: slack(key, name) for name in own}
-    yield from _compare_leaves(_created_of(run), own, choices, _scale_of(own), moves)
-    steps = zip(_snapshots(run), _snapshots(key), strict=False)
+    scale = 0.0
+    if not run.failure:  # a backward pass that failed has left some leaves out
+        own = _created_of(key)
+        moves = {name: slack(key, name) for name in own}
+        yield from _compare_leaves(_created_of(run), own, choices, _scale_of(own), moves)
+    steps = list(zip(_snapshots(run), _snapshots(key), strict=False))
+    if key.log and len(run.log) != len(key.log):  # the last look follows the last step of each
+        steps = steps[: min(len(run.log), len(key.log))]
     for step, (actual, expected) in enumerate(steps):
         found, scale = False, max(scale, _scale_of(expected))
         moves = {name: slack(key, entry_name(step, name)) for name in expected}

@@ -104,34 +104,39 @@ class Runner(Server):
 
     def start(self, reach: Mapping[int, Reach], taken: TimeLimit, modules: Sequence[str]) -> None:
         """Tell it what the tests reach without a break, and which libraries they import."""
-        self.connection.send(_Tests(reach, taken, modules))
+        self.send(_Tests(reach, taken, modules))
+
+    def send(self, request: _Tests | Request) -> None:
+        """Send a request. If the runner has ended, its connection is ready, and says so."""
+        with contextlib.suppress(OSError):
+            self.connection.send(request)
 
 
 def run_all(
     runners: Sequence[Runner], requests: Iterator[tuple[Any, Request]]
 ) -> Iterator[tuple[Any, Outcome]]:
     """Yield the outcome of each request with its name; each idle runner gets the next request."""
-    working: dict[Connection, Any] = {}
+    working: dict[Connection, tuple[Runner, Any]] = {}
 
-    def give(connection: Connection) -> None:
+    def give(runner: Runner) -> None:
         for name, request in requests:
-            working[connection] = name
-            connection.send(request)
+            working[runner.connection] = runner, name
+            runner.send(request)
             return
 
     for runner in runners:
-        give(runner.connection)
+        give(runner)
     while working:
         for ready in wait(list(working)):
             assert isinstance(ready, Connection)
+            runner, name = working.pop(ready)
             try:
                 outcome = ready.recv()
             except (EOFError, OSError):  # it has ended, perhaps without reading the request
-                outcome = Outcome(problem="the process that runs the tests has ended")
-                yield working.pop(ready), outcome
+                yield name, Outcome(problem="the process that runs the tests has ended")
                 continue
-            yield working.pop(ready), outcome
-            give(ready)
+            yield name, outcome
+            give(runner)
 
 
 # ----- In the runner -----

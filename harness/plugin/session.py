@@ -143,12 +143,12 @@ class BreaksSession:
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
         """Fork the runners, run the tests, then the breaks."""
         self.items = session.items
-        if session.items and not session.config.option.collectonly and not session.testsfailed:
-            self._check_engine()
-            cores = 1 if self.group.workers > 1 else available_cores()
-            number = min(cores, len(self.pages))
-            self.runners = [Runner(self.items, self.code, self.collected) for _ in range(number)]
         try:
+            if session.items and not session.config.option.collectonly and not session.testsfailed:
+                self._check_engine()
+                cores = 1 if self.group.workers > 1 else available_cores()
+                for _ in range(min(cores, len(self.pages))):
+                    self.runners.append(Runner(self.items, self.code, self.collected))
             outcome = yield
             if self.runners:
                 self._evaluate(session)

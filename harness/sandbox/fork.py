@@ -53,12 +53,16 @@ class Fork:
     def poll(self) -> int | None:
         """Reap the fork if it has ended, and return its wait status."""
         if self.status is None:
-            try:
-                ended, status = os.waitpid(self.pid, os.WNOHANG)
-            except ChildProcessError:  # code under test has reaped it: how it ended is not known
-                ended, status = self.pid, 1 << 8
-            self.status = status if ended else None
+            self._reap(os.WNOHANG)
         return self.status
+
+    def _reap(self, options: int) -> None:
+        try:
+            ended, status = os.waitpid(self.pid, options)
+        except ChildProcessError:  # code under test has reaped it: how it ended is not known
+            ended, status = self.pid, 1 << 8
+        if ended:
+            self.status = status
 
     def wait(self, end: float) -> int | None:
         """Wait for it to end by itself; return its wait status, or None at the time `end`.
@@ -72,8 +76,10 @@ class Fork:
     def kill(self) -> int:
         """Kill the fork if it has not ended, and return its wait status."""
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self.status = os.waitpid(self.pid, 0)[1]
+            with contextlib.suppress(ProcessLookupError):  # reaped meanwhile by code under test
+                os.kill(self.pid, signal.SIGKILL)
+            self._reap(0)
+        assert self.status is not None
         return self.status
 
 
@@ -117,8 +123,7 @@ class Sender(Fork):
         """Kill the fork and its process group, and close the pipe."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):  # code under test may have reaped it
-            self.kill()
+        self.kill()
         os.close(self.pipe)
 
 

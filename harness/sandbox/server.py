@@ -5,6 +5,7 @@ Apart from `fork.py`, since importing `multiprocessing` would delay the start of
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -44,7 +45,8 @@ def end_all(servers: Sequence[Server]) -> None:
     for server in servers:
         server.connection.close()  # ends one that handles SIGTERM in another way, once it is idle
         if server.poll() is None:
-            os.kill(server.pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # reaped meanwhile by code under test
+                os.kill(server.pid, signal.SIGTERM)
     end = time.monotonic() + _PATIENCE
     for server in servers:
         server.wait(end)

@@ -1,13 +1,21 @@
 """Fixtures for the tests of the harness."""
 
+import importlib
+import pkgutil
 from pathlib import Path
 
 import pytest
 
+import harness
 from harness.matrix import evaluate
 from harness.pages import catalogue
 from tests.harness.command import hide_oracles
 from tests.harness.few_pages import write_few_pages
+
+# A module that is first imported while a test has replaced a name would keep the replacement.
+for _module in pkgutil.walk_packages(harness.__path__, "harness."):
+    if not _module.name.endswith("__main__"):
+        importlib.import_module(_module.name)
 
 
 @pytest.fixture
