@@ -92,7 +92,7 @@ def _record(session: Session, task: Page, killed: bool) -> None:
     from harness.learn.lesson import FAILURES, STEPS
 
     session.journal.record(Attempt(exercise=task.id, killed=killed))
-    progress, console = session.journal.progress, session.console
+    progress, console = session.progress, session.console
     if killed or task.id in progress.done or progress.failures(task.id) < FAILURES:
         return
     step = progress.hints(task.id) + 1
@@ -112,7 +112,7 @@ def _show_hint(session: Session, task: Page) -> int:
 
     _, text = session.translated(task).section_like("Hints", task)
     say, hints = session.console.say, hints_of(task, text)
-    step = session.journal.progress.hints(task.id) + 1
+    step = session.progress.hints(task.id) + 1
     for number in [step] if step <= len(hints) else range(1, len(hints) + 1):
         heading = say("Hint {step} of {steps}", step=number, steps=len(hints))
         show_section(session.console, heading, say(hints[number - 1]))

@@ -19,7 +19,7 @@ from harness.core.message import message
 if TYPE_CHECKING:
     from harness.engines.engine import Engine
     from harness.experiment.context import Context
-    from harness.learn.scratch_copy import Origin, ScratchCopy
+    from harness.learn.scratch_copy import CopyOrigin, ScratchCopy
     from harness.pages.page import Page
 
 
@@ -91,13 +91,13 @@ class _Choices:
         where = "" if self.place == usual else f" --dir {shlex.quote(str(self.folder))}"
         return f"harness fix {self.page} --check{where}"
 
-    def origin(self, clean: Engine) -> Origin:
+    def origin(self, clean: Engine) -> CopyOrigin:
         """Return what a copy of this engine is made from."""
         from harness.engines import nearest_settings
-        from harness.learn.scratch_copy import Origin, digest_of
+        from harness.learn.scratch_copy import CopyOrigin, digest_of
 
         name = self.engine if self.engine is not None else nearest_settings(Path())
-        return Origin(
+        return CopyOrigin(
             page=self.page or "",
             engine="" if name is None else str(name),
             base=str(Path.cwd()),
@@ -110,7 +110,7 @@ class _Choices:
 
 
 def _start(choices: _Choices, page_id: str, *, again: bool) -> int:
-    from harness.learn.repair import damage
+    from harness.learn.repair import repair_task
     from harness.learn.scratch_copy import ScratchCopy, require_place
 
     session, folder = choices.session(choices.engine, choices.breaks), choices.place
@@ -118,7 +118,7 @@ def _start(choices: _Choices, page_id: str, *, again: bool) -> int:
     session.show_mistakes()
     require_place(folder, page.id, again=again)
     _show_title(session, page)
-    broken = session.run(lambda: damage(page, session))
+    broken = session.run(lambda: repair_task(page, session))
     copy = ScratchCopy(folder, choices.origin(broken.experiment.clean))
     aside = copy.write(broken.experiment.broken.sources, again=again)
     if session.json:
@@ -203,7 +203,7 @@ def _copy_of(choices: _Choices) -> ScratchCopy:
     return copy
 
 
-def _context(session: Session, origin: Origin) -> Context:
+def _context(session: Session, origin: CopyOrigin) -> Context:
     """Return the context in which the copy was made; its engine may be named from a folder."""
     if not origin.engine:
         from harness.engines.engine import find_engine

@@ -18,11 +18,9 @@ from harness.core.message import message
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from harness.learn.clues import BugPool, Clue, Evidence, HiddenBug
     from harness.learn.events import HuntKey
-    from harness.learn.hunt.evidence import Evidence, HiddenBug
-    from harness.learn.hunt.game import Hunt
-    from harness.learn.hunt.place import Place
-    from harness.learn.hunt.pool import Clue, Pool
+    from harness.learn.hunt import GuessedPlace, Hunt
     from harness.pages.probe import Probe
 
 LEVELS = (1, 2, 3)
@@ -92,7 +90,7 @@ def _seed(seed: int | None, *, daily: bool) -> int | None:
     """Return the seed that is asked for. Raises UsageError for a seed that cannot be used."""
     require_one({"--seed": seed, "--daily": daily}, message("leave one out"))
     from harness.learn.events import LARGEST_SEED, now
-    from harness.learn.hunt.game import seed_of
+    from harness.learn.hunt import seed_of
 
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         problem = message("--seed {seed} cannot be used", seed=seed)
@@ -113,19 +111,19 @@ def _level(level: int | None) -> int | None:
 
 
 def _hunts(session: Session) -> list[Hunt]:
-    from harness.learn.hunt.game import hunts_in
+    from harness.learn.hunt import hunts_in
 
-    return hunts_in(session.journal.progress.events)
+    return hunts_in(session.journal.events)
 
 
 def _open(session: Session, wanted: _Wanted) -> _Game:
     """Return the last hunt that has not ended, if the options ask for it, or else a new one."""
+    from harness.learn.clues import pool_of
     from harness.learn.events import HuntBegun, HuntKey
-    from harness.learn.hunt.game import open_hunt
-    from harness.learn.hunt.pool import pool_of
+    from harness.learn.hunt import open_hunt
 
     @cache
-    def pool_for(level: int) -> Pool:
+    def pool_for(level: int) -> BugPool:
         return pool_of(session.catalogue, level)
 
     def is_current(key: HuntKey) -> bool:
@@ -155,7 +153,7 @@ class _Game:
 
     session: Session
     key: HuntKey
-    pool: Pool
+    pool: BugPool
 
     @property
     def hunt(self) -> Hunt:
@@ -172,7 +170,7 @@ class _Game:
         """The bug that the seed chooses, in minigrad."""
         from harness.engines.engine import find_engine
         from harness.experiment.patching import prepare
-        from harness.learn.hunt.evidence import HiddenBug
+        from harness.learn.clues import HiddenBug
 
         suspect, catalogue = self.pool.choose(self.key.seed), self.session.catalogue
         experiment = prepare(catalogue.page(suspect.id), catalogue, find_engine())
@@ -233,8 +231,8 @@ class _Game:
 
         Raises UsageError if a library is missing.
         """
+        from harness.learn.clues import investigate
         from harness.learn.events import ClueBought
-        from harness.learn.hunt.evidence import investigate
 
         evidence = self.session.run(lambda: investigate(self.bug, clue))
         if clue.name not in self.hunt.bought:
@@ -242,12 +240,12 @@ class _Game:
             self.session.journal.record(bought)
         return evidence
 
-    def place(self, text: str) -> tuple[str, Place]:
+    def place(self, text: str) -> tuple[str, GuessedPlace]:
         """Return the family and the place that `FAMILY:PLACE` names, with a colon or a space.
 
         Raises UsageError if there is no such family, or no such place in the engine.
         """
-        from harness.learn.hunt.place import read_place
+        from harness.learn.hunt import read_place
         from harness.pages.catalogue import nearest
 
         family, place = _halves(text)
@@ -266,10 +264,10 @@ class _Game:
             raise UsageError(problem, "add the function, or FILE.py:LINE")
         return family, read_place(place, self.bug.engine)
 
-    def end(self, family: str, place: Place) -> None:
+    def end(self, family: str, place: GuessedPlace) -> None:
         """Record whether the answer is right."""
         from harness.learn.events import HuntAnswer
-        from harness.learn.hunt.place import judge
+        from harness.learn.hunt import judge
 
         answer = HuntAnswer(
             hunt=self.key,

@@ -54,7 +54,7 @@ def list_pages(
         return _list_probes(session)
     if track:
         return _list_track(session)
-    done = session.journal.progress.done
+    done = session.progress.done
     pages, mistakes = session.catalogue.pages
     if engine is not None:
         from harness.experiment.patching import applies
@@ -136,7 +136,7 @@ def _list_probes(session: Session) -> int:
 
 
 def _list_track(session: Session) -> int:
-    track, done = session.catalogue.track, session.journal.progress.done
+    track, done = session.catalogue.track, session.progress.done
     pages = [session.page(page_id) for page_id in track]
     if session.json:
         entries = [

@@ -25,9 +25,9 @@ def myth(page: PageId, lang: Lang = None, breaks: Breaks = None, json: Json = Fa
     assert isinstance(report, MythReport)
     session.show(report, page=shown, original=claim)
     if session.is_interactive and not report.skipped:
-        from harness.learn.events import Finished
+        from harness.learn.events import PageFinished
 
-        session.journal.record(Finished(page=claim.id))
+        session.journal.record(PageFinished(page=claim.id))
     session.show_next(claim)
     if missing := missing_library(find_exhibit(claim).program):
         raise EnvironmentProblem(

@@ -12,7 +12,7 @@ from harness.cli.session import Session, print_json
 from harness.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.learn.track import Way
+    from harness.learn.progress import Way
 
 
 def progress(
@@ -45,10 +45,10 @@ def progress(
 
 
 def _show(session: Session) -> int:
-    from harness.learn.track import Way
+    from harness.learn.progress import Way
     from harness.report.progress import show_progress
 
-    way = Way(session.catalogue, session.journal.progress)
+    way = Way(session.catalogue, session.progress)
     if session.json:
         print_json(_summary(way))
     else:
@@ -57,8 +57,8 @@ def _show(session: Session) -> int:
 
 
 def _summary(way: Way) -> dict[str, object]:
-    from harness.learn.hunt.game import hunts_in
-    from harness.learn.next_steps import next_steps
+    from harness.learn.hunt import hunts_in
+    from harness.learn.progress import next_steps
 
     progress = way.progress
     ended = [hunt for hunt in hunts_in(progress.events) if hunt.answer]
@@ -101,7 +101,7 @@ def _reset(session: Session, yes: bool) -> int:
 
 def _export(session: Session, path: Path) -> int:
     """Write the events to a file. Raises UsageError if it exists, and NotUsable."""
-    from harness.learn.transfer import write_export
+    from harness.learn.events import write_export
 
     events = tuple(session.journal.database.read())
     write_export(events, path)
@@ -112,7 +112,7 @@ def _export(session: Session, path: Path) -> int:
 
 def _import(session: Session, path: Path) -> int:
     """Add the events in a file. Raises PageError if it is not an export, and NotUsable."""
-    from harness.learn.transfer import read_export
+    from harness.learn.events import read_export
 
     events = read_export(path)
     new, say = session.journal.database.add(events), session.console.say

@@ -28,7 +28,7 @@ def record_break(
     if report.engine.foreign:
         return
     predicted = (
-        events.Prediction(
+        events.PredictionMade(
             page=item.page,
             probe=_line(item.probe),
             loss=item.loss,
@@ -39,7 +39,7 @@ def record_break(
         )
         for item in predictions
     )
-    session.journal.record(*predicted, events.Finished(page=page.id))
+    session.journal.record(*predicted, events.PageFinished(page=page.id))
 
 
 def _line(text: str) -> str:

@@ -10,8 +10,8 @@ from harness.cli.questions import is_right
 from harness.cli.session import Background, Session, complain
 from harness.core.errors import BreaklabError
 from harness.experiment.context import Context, OpenContext
-from harness.learn.events import Draw, Phase, TestAnswer
-from harness.learn.self_test import Item, draw, read_item
+from harness.learn.events import Draw, SelfTestPhase, TestAnswer
+from harness.learn.self_test import SelfTestQuestion, draw, read_question
 from harness.report.progress import score_text
 from harness.report.terminal import show_diff
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from harness.pages.probe import Probe
 
 
-def offer_self_test(session: Session, phase: Phase) -> None:
+def offer_self_test(session: Session, phase: SelfTestPhase) -> None:
     """Ask the questions of a phase that are still open, unless the learner skips them.
 
     Those that are skipped are not asked again.
     """
     console, say = session.console, session.console.say
-    if session.journal.progress.draw is None:
+    if session.progress.draw is None:
         session.journal.record(_draw(session))
-    open_pages = session.journal.progress.unanswered(phase)
+    open_pages = session.progress.unanswered(phase)
     if not open_pages:
         return
     console.print(Text(say("Self-test"), "bold"))
@@ -67,8 +67,8 @@ def _begins(session: Session) -> bool:
     return typed.strip().lower() not in ("s", "skip")
 
 
-def _skip(session: Session, phase: Phase) -> None:
-    pages = session.journal.progress.unanswered(phase)
+def _skip(session: Session, phase: SelfTestPhase) -> None:
+    pages = session.progress.unanswered(phase)
     answers = (TestAnswer(phase=phase, page=page, right=None) for page in pages)
     session.journal.record(*answers)
 
@@ -80,9 +80,9 @@ def _context(session: Session) -> Context:
     return OpenContext(session.catalogue, find_engine(), session.baseline)
 
 
-def _ask(session: Session, phase: Phase, page: str, context: Context) -> bool:
+def _ask(session: Session, phase: SelfTestPhase, page: str, context: Context) -> bool:
     """Ask a question, and record the answer; return False if the input has ended."""
-    item = read_item(session.catalogue, page)
+    item = read_question(session.catalogue, page)
     if item is None:  # the catalogue has changed since the questions were drawn
         session.journal.record(TestAnswer(phase=phase, page=page, right=None))
         return True
@@ -102,10 +102,10 @@ def _ask(session: Session, phase: Phase, page: str, context: Context) -> bool:
     return True
 
 
-def _show_question(session: Session, phase: Phase, item: Item) -> None:
+def _show_question(session: Session, phase: SelfTestPhase, item: SelfTestQuestion) -> None:
     title = session.translated(item.page).title
     console, say = session.console, session.console.say
-    total = session.journal.progress.score(phase)
+    total = session.progress.score(phase)
     place = say("Question {number} of {total}", number=total.asked + 1, total=total.questions)
     console.print(Text.assemble((place, "bold"), f"  {title}"))
     texts = [change.text.rstrip() for change in item.page.diffs("minigrad")]
@@ -146,8 +146,8 @@ def _judge(session: Session, typed: str, question: QuestionReport) -> bool | Non
     return right
 
 
-def _show_result(session: Session, phase: Phase) -> None:
-    console, progress = session.console, session.journal.progress
+def _show_result(session: Session, phase: SelfTestPhase) -> None:
+    console, progress = session.console, session.progress
     say, score = console.say, progress.score(phase)
     if phase == "before":
         line = say("Before the track: {score}.", score=score_text(score, say))

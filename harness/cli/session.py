@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from harness.engines.engine import Engine
     from harness.experiment.baseline import Baseline
     from harness.experiment.context import Context
-    from harness.learn.journal import Journal
+    from harness.learn.events import Journal
+    from harness.learn.progress import LearnerProgress
     from harness.pages.catalogue import Catalogue
     from harness.pages.page import Page
     from harness.report.language import Language
@@ -251,9 +252,16 @@ class Session:
     @cached_property
     def journal(self) -> Journal:
         """The learner's journal, in the user's data folder."""
-        from harness.learn.journal import open_journal
+        from harness.learn.events import open_journal
 
         return open_journal()
+
+    @property
+    def progress(self) -> LearnerProgress:
+        """What the learner has done so far."""
+        from harness.learn.progress import LearnerProgress
+
+        return LearnerProgress(self.journal.events)
 
     @cached_property
     def language(self) -> Language:

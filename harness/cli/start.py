@@ -8,8 +8,7 @@ from rich.text import Text
 from harness.cli.options import Breaks, Lang
 from harness.cli.session import Session, complain
 from harness.core.errors import BreaklabError
-from harness.learn.next_steps import next_steps, questions_left
-from harness.learn.track import Way
+from harness.learn.progress import Way, next_steps, questions_left
 from harness.report.progress import show_next_steps, show_welcome
 
 
@@ -35,7 +34,7 @@ def show_welcome_page() -> int:
 
 
 def _way(session: Session) -> Way:
-    return Way(session.catalogue, session.journal.progress)
+    return Way(session.catalogue, session.progress)
 
 
 def _walk(session: Session) -> bool:

@@ -1,4 +1,4 @@
-"""A learner's progress, computed from the events."""
+"""What follows from the events: a learner's progress, place on the track, and next steps."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.core.vocabulary import OUTCOMES, Outcome
+from harness.core.message import Message, message
+from harness.core.vocabulary import OUTCOMES, Outcome, PageKind
 from harness.learn.events import (
     AnyEvent,
     Attempt,
     Draw,
-    Finished,
     Fix,
     Hint,
-    Phase,
-    Prediction,
+    PageFinished,
+    PredictionMade,
+    SelfTestPhase,
     TestAnswer,
 )
+from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Break
+from harness.pages.page import Page
 
-Kind = TypeVar("Kind", bound=AnyEvent)
+EventKind = TypeVar("EventKind", bound=AnyEvent)
 
 
 class Calibration(msgspec.Struct, frozen=True):
@@ -48,7 +52,7 @@ class TestScore(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Progress:
+class LearnerProgress:
     """The events of a learner, by time, and what follows from them."""
 
     events: tuple[AnyEvent, ...] = ()
@@ -56,7 +60,7 @@ class Progress:
     @cached_property
     def done(self) -> frozenset[str]:
         """The ids of the pages that were read to the end, and of what was solved or repaired."""
-        pages = {event.page for event in self._of(Finished)} | self.repaired
+        pages = {event.page for event in self._of(PageFinished)} | self.repaired
         return frozenset(pages | {event.exercise for event in self._of(Attempt) if event.killed})
 
     @cached_property
@@ -65,13 +69,13 @@ class Progress:
         return frozenset(event.page for event in self._of(Fix) if event.right)
 
     @cached_property
-    def predictions(self) -> tuple[Prediction, ...]:
+    def predictions(self) -> tuple[PredictionMade, ...]:
         """The first prediction about each run, and the first answer to each question of a page.
 
         Someone who repeats a page knows the answers.
         """
-        first: dict[tuple[str | None, ...], Prediction] = {}
-        for event in self._of(Prediction):
+        first: dict[tuple[str | None, ...], PredictionMade] = {}
+        for event in self._of(PredictionMade):
             first.setdefault((event.page, event.probe, event.loss, event.question), event)
         return tuple(first.values())
 
@@ -103,12 +107,12 @@ class Progress:
         """The questions of the self-test, once they are drawn; of two draws, the first counts."""
         return next(self._of(Draw), None)
 
-    def unanswered(self, phase: Phase) -> tuple[str, ...]:
+    def unanswered(self, phase: SelfTestPhase) -> tuple[str, ...]:
         """Return the pages whose questions are still to be asked."""
         asked = {event.page for event in self._of(TestAnswer) if event.phase == phase}
         return tuple(page for page in self._drawn(phase) if page not in asked)
 
-    def score(self, phase: Phase) -> TestScore:
+    def score(self, phase: SelfTestPhase) -> TestScore:
         """Return the result of one phase of the self-test."""
         pages = self._drawn(phase)
         answers: dict[str, bool | None] = {}
@@ -118,16 +122,164 @@ class Progress:
         given = [right for right in answers.values() if right is not None]
         return TestScore(len(pages), len(answers), len(given), sum(given))
 
-    def _drawn(self, phase: Phase) -> tuple[str, ...]:
+    def _drawn(self, phase: SelfTestPhase) -> tuple[str, ...]:
         if self.draw is None:
             return ()
         return self.draw.before if phase == "before" else self.draw.after
 
-    def _of(self, kind: type[Kind]) -> Iterator[Kind]:
+    def _of(self, kind: type[EventKind]) -> Iterator[EventKind]:
         return (event for event in self.events if isinstance(event, kind))
 
 
-def _calibrate(outcome: Outcome, predictions: Sequence[Prediction]) -> Calibration:
+def _calibrate(outcome: Outcome, predictions: Sequence[PredictionMade]) -> Calibration:
     events = [event for event in predictions if event.predicted == outcome]
     wrong = Counter(event.actual for event in events if not event.right)
     return Calibration(outcome, len(events), len(events) - wrong.total(), dict(wrong.most_common()))
+
+
+# ----- On the track, and after it -----
+
+DEEPER = 2
+"""The level of the pages after the track."""
+
+
+@dataclass(frozen=True)
+class Misses:
+    """The wrong predictions about the breaks of a family."""
+
+    family: str
+    wrong: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """A learner on the track of a catalogue."""
+
+    catalogue: Catalogue
+    progress: LearnerProgress
+
+    @property
+    def track(self) -> tuple[str, ...]:
+        """The ids of the pages on the track."""
+        return tuple(self.catalogue.track)
+
+    @property
+    def done(self) -> int:
+        """The number of pages of the track that are done."""
+        return len(self.progress.done.intersection(self.track))
+
+    @property
+    def next_id(self) -> str | None:
+        """The first page of the track that is not done; None at its end."""
+        return next(self.after(None), None)
+
+    def after(self, page_id: str | None) -> Iterator[str]:
+        """Yield the pages of the track that follow a page and are not done; from the start if
+        it is None."""
+        start = 0 if page_id is None else self.track.index(page_id) + 1
+        return (page for page in self.track[start:] if page not in self.progress.done)
+
+    @property
+    def next_repair(self) -> str | None:
+        """The first break on the track that has not been repaired; None at its end."""
+        left = (page for page in self.track if page not in self.progress.repaired)
+        fronts = ((page, self.catalogue.page(page).front) for page in left)
+        return next((page for page, front in fronts if isinstance(front, Break)), None)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether nothing is left on the track but exercises."""
+        kinds = {self.catalogue.page(page).front.kind for page in self.after(None)}
+        return kinds <= {"exercise"}
+
+    def number(self, page_id: str) -> int:
+        """Return the position of a page on the track, from 1."""
+        return self.track.index(page_id) + 1
+
+    # ----- After the track -----
+
+    @cached_property
+    def misses(self) -> list[Misses]:
+        """The families with wrong predictions, those with most of them first."""
+        files = self.catalogue.files
+        pages = {event.page for event in self.progress.predictions if event.page in files}
+        families = {page: self.catalogue.page(page).front.family for page in pages}
+        count, wrong = Counter[str](), Counter[str]()
+        for event in self.progress.predictions:
+            if family := families.get(event.page):
+                count[family] += 1
+                wrong[family] += not event.right
+        order = sorted(wrong, key=lambda family: (-wrong[family], family))
+        return [Misses(name, wrong[name], count[name]) for name in order if wrong[name]]
+
+    def count(self, kind: PageKind) -> tuple[int, int]:
+        """Return how many pages of a kind are done, and how many there are."""
+        pages = [page.id for page in self.catalogue.pages[0] if page.front.kind == kind]
+        return len(self.progress.done.intersection(pages)), len(pages)
+
+    def todo(self, kind: PageKind, level: int | None = None) -> list[Page]:
+        """Return the pages of a kind, and of a level, that are not done."""
+        return [
+            page
+            for page in self.catalogue.pages[0]
+            if page.front.kind == kind
+            and level in (None, page.front.level)
+            and page.id not in self.progress.done
+        ]
+
+
+# ----- Next steps -----
+
+MOST_FAMILIES = 3
+"""The number of families with wrong predictions to name."""
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """A command that a learner can run next, and what it is for."""
+
+    command: str
+    why: Message
+
+
+def next_steps(way: Way) -> list[NextStep]:
+    """Return the next page of the track and, once its breaks are read, what comes after it."""
+    return [*_on_the_track(way), *(_after_the_track(way) if way.is_read else ())]
+
+
+def _on_the_track(way: Way) -> Iterator[NextStep]:
+    if page := way.next_id:
+        where = message(
+            "page {number} of {total}: {page}",
+            number=way.number(page),
+            total=len(way.track),
+            page=page,
+        )
+        yield NextStep("harness start", where)
+    elif left := questions_left(way):
+        yield NextStep("harness start", message("{count} questions of the self-test", count=left))
+
+
+def questions_left(way: Way) -> int:
+    """Return how many questions after the track are open; 0 if those before it were skipped."""
+    before = way.progress.score("before")
+    return len(way.progress.unanswered("after")) if before.answered and way.is_read else 0
+
+
+def _after_the_track(way: Way) -> Iterator[NextStep]:
+    for family in way.misses[:MOST_FAMILIES]:
+        why = message(
+            "{wrong} of {count} predictions were wrong", wrong=family.wrong, count=family.count
+        )
+        yield NextStep(f"harness list --todo --family {family.family}", why)
+    if deeper := len(way.todo("break", DEEPER)):
+        why = message("{count} breaks of level {level}", count=deeper, level=DEEPER)
+        yield NextStep(f"harness list --todo --kind break --level {DEEPER}", why)
+    if exercises := len(way.todo("exercise")):
+        why = message("{count} exercises to solve", count=exercises)
+        yield NextStep("harness list --todo --kind exercise", why)
+    if page := way.next_repair:
+        yield NextStep(f"harness fix {page}", message("repair a bug in your own editor"))
+    yield NextStep("harness hunt", message("find a hidden bug with as few clues as you can"))
+    yield NextStep("harness doctor FILE.py:CLASS", message("look for bugs in your own engine"))

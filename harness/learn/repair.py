@@ -1,7 +1,8 @@
 """Judging a repair: the copy against the unbroken engine, on more than the break's own page.
 
-The copy is run like any broken engine, with all diagnostics. The first round of probes
-in which something differs is the last one.
+The copy is run like any broken engine, with all diagnostics, in rounds of probes: the page's; all
+shared ones that run what the break or the learner changed; and the same probes with other lengths
+and numbers. The first round in which something differs is the last one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Literal
 
@@ -21,18 +23,18 @@ from harness.core.report import EngineReport, RunReport
 from harness.core.rounding import repeats
 from harness.core.run import Run
 from harness.core.vocabulary import Loss, Outcome
-from harness.engines.engine import Engine
+from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
-from harness.experiment.patching import Experiment, prepare
-from harness.learn.rounds import rounds
+from harness.experiment.patching import Experiment, prepare, put
 from harness.learn.scratch_copy import ScratchCopy, digest_of
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break, TrainingBreak, Variant
 from harness.pages.page import Page
-from harness.pages.probe import Probe
+from harness.pages.probe import Leaf, Probe
 from harness.patch import Patched
+from harness.runs.cache import Cache
 
 WRONG: frozenset[Outcome] = frozenset({"silent-corruption", "crash"})
 """The outcomes that a right repair has on no probe."""
@@ -42,10 +44,10 @@ NUMBERS = ("value", "state")
 
 ANOTHER = "choose another break: `harness list --kind break`"
 
-State = Literal["unrepaired", "wrong", "right"]
+RepairState = Literal["unrepaired", "wrong", "right"]
 
 
-class Difference(msgspec.Struct, frozen=True):
+class CopyDifference(msgspec.Struct, frozen=True):
     """A run on which the copy differs from the unbroken engine, or raises an alarm."""
 
     probe: str
@@ -71,10 +73,10 @@ class Repair(msgspec.Struct, frozen=True):
     folder: str
     files: list[str]
     """The files with the bug, in the folder."""
-    state: State
+    state: RepairState
     judged: int
     """The number of probes that were run."""
-    differences: list[Difference]
+    differences: list[CopyDifference]
     diff: str = ""
     """From the original to a right repair; empty if they are equal."""
     why: str = ""
@@ -82,11 +84,11 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Damage:
-    """A page's break in an engine, to be repaired in a copy."""
+class RepairTask:
+    """A page's break in an engine, which a learner is to repair in a copy."""
 
     experiment: Experiment
-    symptom: Difference
+    symptom: CopyDifference
     """The first wrong run."""
 
     def in_folder(self, folder: Path) -> Repair:
@@ -96,7 +98,7 @@ class Damage:
         return msgspec.structs.replace(unrepaired, judged=judged, differences=[self.symptom])
 
 
-def damage(page: Page, context: Context) -> Damage:
+def repair_task(page: Page, context: Context) -> RepairTask:
     """Put the break into the engine, and run the page's probes, without diagnostics.
 
     Raises UsageError for a page whose break no probe shows, and what `prepare` raises.
@@ -110,7 +112,7 @@ def damage(page: Page, context: Context) -> Damage:
         reason = report.misplaced or message("no probe shows the bug on this engine")
         problem = message("`{page}` cannot be repaired here: {reason}", page=page.id, reason=reason)
         raise UsageError(problem, ANOTHER)
-    return Damage(experiment, _describe(found[0], by_name[found[0].probe], None))
+    return RepairTask(experiment, _describe(found[0], by_name[found[0].probe], None))
 
 
 def judge_copy(
@@ -188,7 +190,7 @@ def _difference(clean: Engine, sources: Mapping[str, str]) -> str:
 
 def _judge(
     experiment: Experiment, context: Context, generator: random.Random
-) -> tuple[int, list[Difference]]:
+) -> tuple[int, list[CopyDifference]]:
     """Return the number of probes that were run, and what differs in the last round."""
     judged, unstable = 0, _unstable(context.catalogue)
     for item in rounds(experiment, context, generator):
@@ -242,10 +244,10 @@ def _is_rounding(
     The loss of a training has to be the same at all steps, and any other result as it would be if
     the clean engine ran again.
     """
-    key = baseline.clean_runs(experiment.clean, [probe])[probe.name, loss]
+    clean = baseline.clean_runs(experiment.clean, [probe])[probe.name, loss]
     runs = baseline.broken(experiment.clean, experiment.broken, [probe])
     run = next(run for run in runs if run.loss == loss)
-    return repeats(_without_state(run), _without_state(key))
+    return repeats(_without_state(run), _without_state(clean))
 
 
 def _without_state(run: Run) -> Run:
@@ -271,9 +273,9 @@ def _wrong_runs(runs: Sequence[RunReport]) -> Iterator[tuple[RunReport, str | No
 
 def _describe(
     run: RunReport, probe: Probe, diagnostic: str | None, *, drawn: bool = False
-) -> Difference:
+) -> CopyDifference:
     shapes = {leaf.name: leaf.shape for leaf in probe.leaves if leaf.shape is not None}
-    return Difference(
+    return CopyDifference(
         probe=probe.function.replace("_", "-") if drawn else probe.name,
         computes=probe.formula or probe.doc.splitlines()[0],
         loss=run.loss,
@@ -291,3 +293,72 @@ def _first_seen(
     chosen = replace(experiment, probes=(probe,))
     report = run_lab(chosen, baseline.bare(explain=True))
     return next(run.first_divergence for run in report.runs if run.loss == loss)
+
+
+# ----- The rounds -----
+
+LENGTHS = range(3, 8)
+"""The lengths to draw. With shorter axes, normalised values do not depend on the input at all, and
+nothing but rounding is left of their gradients."""
+
+LARGEST_LEAF = 1000
+"""The most elements of a leaf with drawn lengths."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Probes to run on the copy, and what to judge them with."""
+
+    probes: Sequence[Probe]
+    baseline: Baseline
+    drawn: bool = False
+    """Whether the lengths of their inputs were drawn."""
+
+
+def rounds(experiment: Experiment, context: Context, generator: random.Random) -> Iterator[Round]:
+    """Yield the rounds, each when it is needed; `experiment.broken` is the copy."""
+    baseline, own = context.baseline, experiment.probes
+    names = {probe.name for probe in own}
+    yield Round(own, baseline)
+    shared = context.catalogue.shared_probes.values()
+    others = [probe for probe in shared if probe.name not in names]
+    broken = put(experiment.page, experiment.clean)
+    reached = {
+        step.probe
+        for sources in (broken.sources, experiment.broken.sources)
+        for step in baseline.reaching(experiment.clean, sources, others)
+    }
+    others = [probe for index, probe in enumerate(others) if index in reached]
+    yield Round(others, baseline)
+    passing = Baseline(Cache(None), (), baseline.limits)
+    drawn = [fresh(probe, generator) for probe in (*own, *others)]
+    reference = find_engine() if experiment.clean.foreign else experiment.clean
+    runnable = _runnable([probe for probe in drawn if probe], reference, passing)
+    yield Round(runnable, passing, drawn=True)
+
+
+def fresh(probe: Probe, generator: random.Random) -> Probe | None:
+    """Return the probe with other lengths and other numbers; None if it draws no input.
+
+    Equal lengths stay equal, and so do 0 and 1, which have a meaning of their own.
+    """
+    lengths = {n for leaf in probe.leaves for n in leaf.shape or () if n > 1}
+    drawn = {n: generator.choice(LENGTHS) for n in sorted(lengths)}
+
+    def redrawn(leaf: Leaf) -> Leaf:
+        shape = leaf.shape
+        return leaf if shape is None else replace(leaf, shape=tuple(drawn.get(n, n) for n in shape))
+
+    leaves = tuple(map(redrawn, probe.leaves))
+    shapes = [leaf.shape for leaf in leaves if leaf.shape is not None]
+    if probe.kind != "gradient" or not shapes or max(map(prod, shapes)) > LARGEST_LEAF:
+        return None
+    # The numbers depend on the name.
+    return replace(probe, name=f"{probe.name}-{generator.randrange(10**6)}", leaves=leaves)
+
+
+def _runnable(probes: Sequence[Probe], engine: Engine, baseline: Baseline) -> list[Probe]:
+    """Return the probes that an engine can run: the code of others states their lengths."""
+    runs = baseline.clean_runs(engine, probes)
+    failed = {name for (name, _), run in runs.items() if run.failure}
+    return [probe for probe in probes if probe.name not in failed]

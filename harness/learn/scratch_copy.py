@@ -38,7 +38,7 @@ _HEAD = (
 )
 
 
-class Origin(msgspec.Struct, frozen=True):
+class CopyOrigin(msgspec.Struct, frozen=True):
     """What a copy was made from."""
 
     page: str
@@ -57,7 +57,7 @@ class ScratchCopy:
     """A folder with a copy, and what it was made from."""
 
     folder: Path
-    origin: Origin
+    origin: CopyOrigin
 
     @property
     def text(self) -> str:
@@ -128,7 +128,7 @@ def open_copy(folder: Path) -> ScratchCopy:
         raise UsageError(message("{folder} has no scratch copy", folder=folder), MAKE_ONE)
     problem = "it does not say what the copy was made from"
     remedy = "move the folder away, and run `harness fix ID` again"
-    return ScratchCopy(folder, read_toml(path, Origin, problem, remedy))
+    return ScratchCopy(folder, read_toml(path, CopyOrigin, problem, remedy))
 
 
 def require_place(folder: Path, page: str, *, again: bool) -> None:

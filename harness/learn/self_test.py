@@ -30,12 +30,12 @@ QUESTIONS = 8
 HARDEST = 2
 """The highest level of their pages."""
 
-Group = tuple[str, str]
+QuestionKind = tuple[str, str]
 """A family, and what its questions ask for."""
 
 
 @dataclass(frozen=True)
-class Item:
+class SelfTestQuestion:
     """A question of the self-test, with its page and its probe."""
 
     page: Page
@@ -51,7 +51,7 @@ class Item:
         return report.questions[0]
 
 
-def read_item(catalogue: Catalogue, page_id: str) -> Item | None:
+def read_question(catalogue: Catalogue, page_id: str) -> SelfTestQuestion | None:
     """Return the question that a page contributes; None if it has none, or there is no such page.
 
     Raises PageError for a page that cannot be read.
@@ -61,7 +61,7 @@ def read_item(catalogue: Catalogue, page_id: str) -> Item | None:
         return None
     question = page.front.ask[0]
     (probe,) = catalogue.probes_for(page, [question.probe])
-    return Item(page, question, probe)
+    return SelfTestQuestion(page, question, probe)
 
 
 def draw(catalogue: Catalogue, generator: random.Random | None = None) -> Draw:
@@ -70,25 +70,18 @@ def draw(catalogue: Catalogue, generator: random.Random | None = None) -> Draw:
     There are fewer if the catalogue has not enough pages.
     """
     generator = generator or random.Random()
-    pairs = [
-        generator.sample(pages, 2)
-        for _, pages in _strongest(_groups(catalogue), _families(catalogue))
-    ]
+    fronts = [catalogue.page(page).front for page in catalogue.track]
+    families = list(dict.fromkeys(front.family for front in fronts if isinstance(front, Break)))
+    pairs = [generator.sample(pages, 2) for _, pages in _strongest(_groups(catalogue), families)]
     return Draw(before=tuple(a for a, _ in pairs), after=tuple(b for _, b in pairs))
 
 
-def _families(catalogue: Catalogue) -> list[str]:
-    """Return the families of the breaks on the track, in its order."""
-    pages = [catalogue.page(page) for page in catalogue.track]
-    return list(dict.fromkeys(p.front.family for p in pages if isinstance(p.front, Break)))
-
-
-def _groups(catalogue: Catalogue) -> dict[Group, list[str]]:
+def _groups(catalogue: Catalogue) -> dict[QuestionKind, list[str]]:
     """Return the pages that can be drawn, by family and by what is asked for.
 
     They are of one level in each group: the lowest one with two pages.
     """
-    by_level: dict[Group, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    by_level: dict[QuestionKind, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for page in catalogue.pages[0]:
         front = page.front
         if isinstance(front, Break) and front.ask and page.id not in catalogue.track:
@@ -115,8 +108,8 @@ def _asked_for(answer: str) -> str:
 
 
 def _strongest(
-    groups: Mapping[Group, list[str]], families: Sequence[str]
-) -> Iterator[tuple[Group, list[str]]]:
+    groups: Mapping[QuestionKind, list[str]], families: Sequence[str]
+) -> Iterator[tuple[QuestionKind, list[str]]]:
     """Yield at most eight groups: first one of each family, the largest, then its second one."""
     ranked = {
         family: sorted(

@@ -144,7 +144,7 @@ def commands(files: Iterable[Path], places: Sequence[Watched]) -> list[Command]:
     pages: dict[Path, list[Path]] = {}
     for path in files:
         if path.suffix == ".md":
-            if _is_page(path):
+            if _text(path).startswith("+++"):  # a page, or the translation of one
                 pages.setdefault(_root_of(path), []).append(path)
         elif arguments := _arguments(path, places):
             by_arguments.setdefault(arguments, []).append(path)
@@ -160,8 +160,9 @@ def _arguments(path: Path, places: Sequence[Watched]) -> tuple[str, ...]:
     copy = nearest_copy(path.absolute().parent)
     if copy is not None:
         return ("fix", "--dir", os.path.relpath(copy)) if path.name != INFO else ()
-    if (page := _exercise_of(path)) is not None:
-        return ("exercise", page, _argument(path))
+    if path.suffix == ".py" and (exercise := _EXERCISE.search(_text(path))):
+        name = str(path)
+        return ("exercise", exercise[1], f"./{name}" if name.startswith("-") else name)
     if path.suffix == ".toml" and path.name != SETTINGS:
         return ()
     around = (place.engine for place in places if path.is_relative_to(place.root))
@@ -171,24 +172,8 @@ def _arguments(path: Path, places: Sequence[Watched]) -> tuple[str, ...]:
     return () if engine is None else ("doctor", engine)
 
 
-def _argument(path: Path) -> str:
-    """Return the path as an argument, which must not look like an option."""
-    name = str(path)
-    return f"./{name}" if name.startswith("-") else name
-
-
 _EXERCISE = re.compile(r"^#\s*harness exercise ([a-z0-9-]+) ", re.M)
-
-
-def _exercise_of(path: Path) -> str | None:
-    """Return the id of the exercise that a file names in a line `# harness exercise ID FILE`."""
-    found = _EXERCISE.search(_text(path)) if path.suffix == ".py" else None
-    return found[1] if found else None
-
-
-def _is_page(path: Path) -> bool:
-    """Whether a file is a page, or the translation of one."""
-    return _text(path).startswith("+++")
+"""The line `# harness exercise ID FILE`, with which a file names its exercise."""
 
 
 def _root_of(page: Path) -> Path:

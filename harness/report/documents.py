@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.core.writing import write_file
 from harness.diagnostics import DIAGNOSTICS
-from harness.learn.hunt.pool import Pool, pool_of
+from harness.learn.clues import BugPool, pool_of
 from harness.matrix.committed import Committed, committed_file, read_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.course import Unit
@@ -147,7 +147,7 @@ def course() -> str:
     )
 
 
-def _hunt(unit: Unit, pools: Mapping[int, Pool]) -> str:
+def _hunt(unit: Unit, pools: Mapping[int, BugPool]) -> str:
     """Return a hunt for a bug of this unit, of the lowest level that has one; empty if none."""
     for level, pool in pools.items():
         if any(suspect.id in unit.pages for suspect in pool.suspects):

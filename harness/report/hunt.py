@@ -15,9 +15,8 @@ from harness.core.message import Kind
 from harness.core.run import Array
 from harness.core.vocabulary import shortened
 from harness.diagnostics import DIAGNOSTICS
-from harness.learn.hunt.evidence import Check, Curve, Evidence, Gradient, HiddenBug
-from harness.learn.hunt.game import Hunt, counted_clues, label_of, result_of
-from harness.learn.hunt.pool import GRADIENTS, LOG, Clue
+from harness.learn.clues import GRADIENTS, LOG, Check, Clue, Curve, Evidence, Gradient, HiddenBug
+from harness.learn.hunt import Hunt, counted_clues, label_of, result_of
 from harness.pages.probe import Probe
 from harness.report.language import Language
 from harness.report.progress import label_rows

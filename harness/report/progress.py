@@ -8,10 +8,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.learn.hunt.game import hunts_in
-from harness.learn.next_steps import Step, next_steps
-from harness.learn.progress import Calibration, Progress, TestScore
-from harness.learn.track import Way
+from harness.learn.hunt import hunts_in
+from harness.learn.progress import (
+    Calibration,
+    LearnerProgress,
+    NextStep,
+    TestScore,
+    Way,
+    next_steps,
+)
 from harness.report.language import Language
 from harness.report.terminal import Screen, outcome_text
 
@@ -88,7 +93,7 @@ def _of(count: int, total: int, say: Language) -> str:
     return say("{count} of {total}", count=count, total=total)
 
 
-def _self_test(progress: Progress, say: Language) -> str:
+def _self_test(progress: LearnerProgress, say: Language) -> str:
     before, after = progress.score("before"), progress.score("after")
     parts = []
     if before.asked:
@@ -118,7 +123,7 @@ def _calibration(entries: Sequence[Calibration], say: Language) -> Table:
     return table
 
 
-def show_next_steps(console: Screen, steps: Sequence[Step]) -> None:
+def show_next_steps(console: Screen, steps: Sequence[NextStep]) -> None:
     """Print commands, each with its reason: beside it, or below it in a narrow window."""
     say = console.say
     console.print(Text(f"\n{say('Next')}", "bold"))

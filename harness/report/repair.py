@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from harness.learn.repair import Damage, Difference, Repair
+from harness.learn.repair import CopyDifference, Repair, RepairTask
 from harness.report.language import Language
 from harness.report.terminal import Screen, outcome_text, show_diff
 
@@ -17,7 +17,7 @@ MOST_OTHERS = 6
 """The most further probes to name."""
 
 
-def show_new_copy(console: Screen, folder: Path, damage: Damage, check: str) -> None:
+def show_new_copy(console: Screen, folder: Path, damage: RepairTask, check: str) -> None:
     """Print where the copy is, one symptom, which file to open, and what to type next."""
     say, engine = console.say, damage.experiment.clean.name
     line = say("{folder} is a copy of {engine} with this bug.", folder=folder, engine=engine)
@@ -59,7 +59,7 @@ def _show_wrong(console: Screen, repair: Repair) -> None:
         _show_row(console, say("Others"), Text(shown))
 
 
-def _show_difference(console: Screen, label: str, difference: Difference) -> None:
+def _show_difference(console: Screen, label: str, difference: CopyDifference) -> None:
     """Print what a probe computes, and what came out."""
     say = console.say
     _show_row(console, label, Text(_run_of(difference, say)))
@@ -73,7 +73,7 @@ def _show_difference(console: Screen, label: str, difference: Difference) -> Non
         _show_row(console, "", Text(say("first seen: {where}", where=difference.first_seen)))
 
 
-def _run_of(difference: Difference, say: Language) -> str:
+def _run_of(difference: CopyDifference, say: Language) -> str:
     """Return a probe with what it computes, its shapes if they were drawn, and its loss."""
     parts = [f"{difference.probe}: {say(difference.computes)}"]
     if difference.drawn:

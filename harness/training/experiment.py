@@ -19,14 +19,14 @@ from harness.pages.page import Page
 from harness.patch import Patch, Patched
 from harness.training.recipe import Recipe, find_recipe
 
-Move = Literal["lower", "higher", "same"]
+MetricMove = Literal["lower", "higher", "same"]
 Crash = Literal["never", "sometimes", "always"]
 
 
 class Expectation(msgspec.Struct, frozen=True):
     """What a page expects of its metrics, and how often the broken training crashes."""
 
-    moves: Mapping[str, Move]
+    moves: Mapping[str, MetricMove]
     crash: Crash = "never"
 
 
@@ -76,7 +76,7 @@ def read_expectation(page: Page) -> Expectation:
     """
     expect = dict(page.front_as(TrainingBreak).expect)
     crash = _convert(page, "crash", expect.pop("crash", "never"), Crash)
-    moves = {metric: _convert(page, metric, word, Move) for metric, word in expect.items()}
+    moves = {metric: _convert(page, metric, word, MetricMove) for metric, word in expect.items()}
     return Expectation(moves, crash)
 
 

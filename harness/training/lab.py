@@ -18,7 +18,14 @@ from harness.runs.cache import Cache
 from harness.training.alarms import count_alarms
 from harness.training.experiment import Crash, TrainingExperiment
 from harness.training.record import HIDDEN, Band, CrashReport, MetricReport, TrainingReport
-from harness.training.statistics import Comparison, Sample, compare, holm, outside, runs_needed
+from harness.training.statistics import (
+    MetricComparison,
+    Sample,
+    compare,
+    holm,
+    outside,
+    runs_needed,
+)
 from harness.training.trials import is_better, metric_values, metrics_of, reaches, run_both
 
 SEEDS = 20
@@ -167,7 +174,7 @@ def _metric_report(
     name: str,
     clean: Sample,
     broken: Sample,
-    compared: Comparison,
+    compared: MetricComparison,
     p: float,
 ) -> MetricReport:
     verdict, in_log = compared.verdict(p), not name.startswith(HIDDEN)

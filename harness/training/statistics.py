@@ -38,7 +38,7 @@ RESAMPLES = 9_999
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MetricComparison:
     """The comparison of one metric, before the correction for several metrics."""
 
     effect: float
@@ -55,9 +55,11 @@ class Comparison:
         return "same" if max(0.5 - low, high - 0.5) < MATTERS else "unclear"
 
 
-def compare(clean: Sample, broken: Sample) -> Comparison:
+def compare(clean: Sample, broken: Sample) -> MetricComparison:
     """Compare two paired samples of the same length, infinities allowed."""
-    return Comparison(effect(clean, broken), interval(clean, broken), signed_rank(clean, broken))
+    return MetricComparison(
+        effect(clean, broken), interval(clean, broken), signed_rank(clean, broken)
+    )
 
 
 def signed_rank(clean: Sample, broken: Sample) -> float:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.learn.events import AnyEvent, Fix
-from harness.learn.journal import open_journal
+from harness.learn.events import AnyEvent, Fix, open_journal
 from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness, light_program
 from tests.harness.engines.texts import SOUND
@@ -26,7 +25,7 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def events() -> tuple[AnyEvent, ...]:
-    return open_journal().progress.events
+    return open_journal().events
 
 
 def original() -> str:

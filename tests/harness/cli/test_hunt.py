@@ -10,10 +10,9 @@ import pytest
 
 from harness.engines.engine import find_engine
 from harness.experiment.patching import prepare
-from harness.learn.hunt.game import hunts_in, seed_of
-from harness.learn.hunt.place import changed_lines
-from harness.learn.hunt.pool import pool_of
-from harness.learn.journal import open_journal
+from harness.learn.clues import pool_of
+from harness.learn.events import open_journal
+from harness.learn.hunt import changed_lines, hunts_in, seed_of
 from tests.harness.bundled import CATALOGUE
 from tests.harness.cli.terminal import CTRL_C, CTRL_D, ENTER, dialogue
 from tests.harness.command import Completed, harness
@@ -103,7 +102,7 @@ def test_a_hunt_in_spanish_in_a_narrow_window() -> None:
 def test_the_prompt_can_be_left_in_other_ways(key: str, status: int, last: str) -> None:
     done = dialogue(["hunt", "--seed", str(SEED)], [f"{PAR[0]}\n", key])
     assert (done.status, done.lines[-1]) == (status, last)
-    (kept,) = hunts_in(open_journal().progress.events)
+    (kept,) = hunts_in(open_journal().events)
     assert list(kept.bought) == PAR[:1]
     assert "So far: 1 clue, " in harness("hunt").stdout
 
@@ -200,7 +199,7 @@ def test_a_mistake_is_answered_and_costs_nothing(
     assert (done.returncode, done.stdout) == (2, "")
     assert problem in done.stderr
     assert remedy in done.stderr
-    assert all(hunt.passes == 0 for hunt in hunts_in(open_journal().progress.events))
+    assert all(hunt.passes == 0 for hunt in hunts_in(open_journal().events))
 
 
 def test_a_hunt_that_has_ended_takes_no_more_answers() -> None:
@@ -216,7 +215,7 @@ def test_a_check_whose_library_is_missing_costs_nothing() -> None:
     done = hunt("--buy", "torch:add-new-axis")
     assert done.returncode == 2
     assert "torch is not installed" in done.stderr
-    (kept,) = hunts_in(open_journal().progress.events)
+    (kept,) = hunts_in(open_journal().events)
     assert kept.bought == {}
 
 

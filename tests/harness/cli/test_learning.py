@@ -13,8 +13,14 @@ from harness.cli.recording import record_break
 from harness.cli.session import Session
 from harness.core.errors import UsageError
 from harness.core.message import message
-from harness.learn.events import AnyEvent, Attempt, Finished, Prediction, TestAnswer
-from harness.learn.journal import open_journal
+from harness.learn.events import (
+    AnyEvent,
+    Attempt,
+    PageFinished,
+    PredictionMade,
+    TestAnswer,
+    open_journal,
+)
 from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.cli.terminal import CTRL_C, CTRL_D, ENTER, dialogue
 from tests.harness.command import harness, light_program
@@ -25,7 +31,7 @@ TRACK = tuple(CATALOGUE.track)
 
 
 def events() -> Sequence[AnyEvent]:
-    return open_journal().progress.events
+    return open_journal().events
 
 
 def record(*new: AnyEvent) -> None:
@@ -33,7 +39,7 @@ def record(*new: AnyEvent) -> None:
 
 
 def read(*pages: str) -> None:
-    record(*(Finished(page=page) for page in pages))
+    record(*(PageFinished(page=page) for page in pages))
 
 
 # ----- The welcome -----
@@ -248,10 +254,10 @@ def test_predictions_and_the_page_are_remembered() -> None:
     )
     assert done.status == 0, done.shown
     (made, finished) = events()
-    assert isinstance(made, Prediction)
+    assert isinstance(made, PredictionMade)
     assert (made.page, made.probe, made.right) == ("sub-sign", "sub", False)
     assert (made.predicted, made.actual) == ("crash", "silent-corruption")
-    assert isinstance(finished, Finished)
+    assert isinstance(finished, PageFinished)
 
 
 def test_whatever_was_typed_can_be_read_again() -> None:
@@ -261,7 +267,7 @@ def test_whatever_was_typed_can_be_read_again() -> None:
     typed = prediction("\x1b[A\udc80", "x" * 5000, question="One\nline?")
     record_break(session, page, report, [typed])
     made = events()[0]
-    assert isinstance(made, Prediction)
+    assert isinstance(made, PredictionMade)
     assert (made.predicted, made.question) == ("\\x1b[A\\udc80", "One line?")
     assert len(made.actual) == 1000
 
@@ -280,7 +286,7 @@ def test_the_track_ends_with_what_comes_after_it() -> None:
     assert f"Page {TRACK.index(myth) + 1} of {len(TRACK)}" in done.shown
     assert "You have done the whole track." in done.lines
     assert "harness list --todo --kind break --level 2" in done.shown
-    assert any(isinstance(event, Finished) and event.page == myth for event in events()[-1:])
+    assert any(isinstance(event, PageFinished) and event.page == myth for event in events()[-1:])
 
 
 def test_the_track_keeps_the_language_of_the_option() -> None:
@@ -345,7 +351,7 @@ def test_every_prompt_of_the_track_can_be_left(keys: list[str], status: int, las
     done = dialogue(["start"], keys)
     assert (done.status, done.lines[-1]) == (status, last)
     assert ("Press Enter to continue, or type q to stop." in done.lines) == ("x\n" in keys)
-    finished = [event for event in events() if isinstance(event, Finished)]
+    finished = [event for event in events() if isinstance(event, PageFinished)]
     assert len(finished) == (len(keys) > 2)
 
 

@@ -8,13 +8,13 @@ from harness.learn.events import (
     Attempt,
     ClueBought,
     Draw,
-    Finished,
     Fix,
     Hint,
     HuntAnswer,
     HuntBegun,
     HuntKey,
-    Prediction,
+    PageFinished,
+    PredictionMade,
     TestAnswer,
 )
 
@@ -23,11 +23,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 HUNT = HuntKey(3, 1, pool="0123456789ab")
 
 
-def prediction(predicted: str, actual: str, page: str = "sub-sign", **rest: Any) -> Prediction:
+def prediction(predicted: str, actual: str, page: str = "sub-sign", **rest: Any) -> PredictionMade:
     """A prediction that is right if it says what was observed."""
     fields: dict[str, Any] = {"probe": "sub", "loss": None, "time": START}
     fields |= {"right": predicted == actual, **rest}
-    return Prediction(page=page, predicted=predicted, actual=actual, **fields)
+    return PredictionMade(page=page, predicted=predicted, actual=actual, **fields)
 
 
 def one_of_each_kind() -> list[AnyEvent]:
@@ -35,7 +35,7 @@ def one_of_each_kind() -> list[AnyEvent]:
     times = [START + timedelta(seconds=second) for second in range(10)]
     return [
         prediction("crash", "silent-corruption", time=times[0]),
-        Finished(page="sub-sign", time=times[1]),
+        PageFinished(page="sub-sign", time=times[1]),
         Attempt(exercise="only-trees", killed=False, time=times[2]),
         Hint(exercise="only-trees", step=1, time=times[3]),
         Draw(before=("sub-sign",), after=("abs-grad-no-sign",), time=times[4]),

@@ -2,18 +2,26 @@
 
 from datetime import timedelta
 
-from harness.learn.events import AnyEvent, Attempt, Draw, Finished, Hint, Phase, TestAnswer
-from harness.learn.progress import Calibration, Progress, TestScore
+from harness.learn.events import (
+    AnyEvent,
+    Attempt,
+    Draw,
+    Hint,
+    PageFinished,
+    SelfTestPhase,
+    TestAnswer,
+)
+from harness.learn.progress import Calibration, LearnerProgress, TestScore
 from tests.harness.learn.events import START, prediction
 
 
-def progress(*events: AnyEvent) -> Progress:
-    return Progress(events)
+def progress(*events: AnyEvent) -> LearnerProgress:
+    return LearnerProgress(events)
 
 
 def test_pages_and_solved_exercises_are_done() -> None:
     learner = progress(
-        Finished(page="sub-sign"),
+        PageFinished(page="sub-sign"),
         Attempt(exercise="only-trees", killed=False),
         Attempt(exercise="squares-only", killed=True),
     )
@@ -65,7 +73,7 @@ def test_failures_and_hints_are_counted_per_exercise() -> None:
 
 
 def test_the_self_test_counts_right_wrong_and_skipped_answers() -> None:
-    def answer(page: str, right: bool | None, phase: Phase = "before") -> TestAnswer:
+    def answer(page: str, right: bool | None, phase: SelfTestPhase = "before") -> TestAnswer:
         return TestAnswer(phase=phase, page=page, right=right)
 
     learner = progress(

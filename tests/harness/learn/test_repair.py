@@ -14,9 +14,8 @@ from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
 from harness.experiment.patching import put
-from harness.learn.repair import Repair, damage, judge_copy
-from harness.learn.rounds import LENGTHS, fresh
-from harness.learn.scratch_copy import Origin, ScratchCopy, digest_of
+from harness.learn.repair import LENGTHS, Repair, fresh, judge_copy, repair_task
+from harness.learn.scratch_copy import CopyOrigin, ScratchCopy, digest_of
 from harness.pages.catalogue import Catalogue
 from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache
@@ -81,9 +80,9 @@ def judged(context: OpenContext, folder: Path, *changes: tuple[str, str]) -> Rep
     """The verdict on a copy after these changes in the broken file."""
     page = context.catalogue.page("half")
     digest = digest_of(context.engine)
-    copy = ScratchCopy(folder / "copy", Origin("half", "", "/", (), digest))
+    copy = ScratchCopy(folder / "copy", CopyOrigin("half", "", "/", (), digest))
     if not copy.folder.exists():
-        copy.write(damage(page, context).experiment.broken.sources)
+        copy.write(repair_task(page, context).experiment.broken.sources)
     path = copy.folder / "tiny.py"
     text = path.read_text(encoding="utf-8")
     for before, after in changes:
@@ -97,7 +96,7 @@ pytestmark = pytest.mark.usefixtures("without_oracles")
 
 
 def test_the_damage_has_a_symptom_and_the_files_to_open(context: OpenContext) -> None:
-    found = damage(context.catalogue.page("half"), context)
+    found = repair_task(context.catalogue.page("half"), context)
     assert (found.symptom.probe, found.symptom.computes) == ("square", "a.square()")
     assert str(found.symptom.evidence) == "a.grad is [1, 2, 3], expected [2, 4, 6]"
     assert found.in_folder(Path("f")).files == ["tiny.py"]
@@ -223,7 +222,9 @@ def test_a_helper_may_be_added_and_a_file_may_not_be_missing(
     assert "+++ b/helper.py" in repair.diff
     (tmp_path / "copy" / "helper.py").unlink()
     page = context.catalogue.page("half")
-    copy = ScratchCopy(tmp_path / "copy", Origin("half", "", "/", (), digest_of(context.engine)))
+    copy = ScratchCopy(
+        tmp_path / "copy", CopyOrigin("half", "", "/", (), digest_of(context.engine))
+    )
     repair = judge_copy(copy, page, context)
     assert "ModuleNotFoundError in the import" in str(repair.differences[0].evidence)
 
@@ -235,7 +236,7 @@ def test_a_mistake_in_the_syntax_is_shown(context: OpenContext, tmp_path: Path) 
 
 def test_an_engine_that_has_changed_needs_a_new_copy(context: OpenContext, tmp_path: Path) -> None:
     judged(context, tmp_path)
-    copy = ScratchCopy(tmp_path / "copy", Origin("half", "", "/", (), "another"))
+    copy = ScratchCopy(tmp_path / "copy", CopyOrigin("half", "", "/", (), "another"))
     with pytest.raises(UsageError, match=r"tiny has changed since .*\n.*--again"):
         judge_copy(copy, context.catalogue.page("half"), context)
 
@@ -243,15 +244,15 @@ def test_an_engine_that_has_changed_needs_a_new_copy(context: OpenContext, tmp_p
 def test_what_cannot_be_repaired_is_refused(context: OpenContext) -> None:
     ours = OpenContext(CATALOGUE, find_engine(), Baseline(open_cache(), ()))
     with pytest.raises(UsageError, match="is an exercise, not a break"):
-        damage(CATALOGUE.page("squares-only"), ours)
+        repair_task(CATALOGUE.page("squares-only"), ours)
     training = min(CATALOGUE.many_seeded)
     with pytest.raises(UsageError, match="shows only in whole training runs"):
-        damage(CATALOGUE.page(training), ours)
+        repair_task(CATALOGUE.page(training), ours)
     (context.catalogue.roots[0] / "half.md").write_text(
         PAGE.replace("-2 * $x\n+$x", "-2 * $x\n+($x + $x)"), encoding="utf-8"
     )
     with pytest.raises(UsageError, match="no probe shows the bug"):
-        damage(context.catalogue.page("half"), context)
+        repair_task(context.catalogue.page("half"), context)
 
 
 # ----- Which probes judge -----
@@ -310,6 +311,6 @@ def test_a_correct_rewrite_is_a_right_repair(tmp_path: Path) -> None:
     page_id, variant = "dropout-no-inverse-scale", "tanh-by-expm1"
     engine = find_engine()
     context = OpenContext(CATALOGUE, engine, Baseline(open_cache(), DIAGNOSTICS))
-    copy = ScratchCopy(tmp_path / "copy", Origin(page_id, "", "/", (), digest_of(engine)))
+    copy = ScratchCopy(tmp_path / "copy", CopyOrigin(page_id, "", "/", (), digest_of(engine)))
     copy.write(put(CATALOGUE.page(variant), engine).sources)
     assert judge_copy(copy, CATALOGUE.page(page_id), context).state == "right"

@@ -7,7 +7,7 @@ import pytest
 from harness.core.errors import PageError, UsageError
 from harness.learn.scratch_copy import (
     INFO,
-    Origin,
+    CopyOrigin,
     ScratchCopy,
     digest_of,
     nearest_copy,
@@ -16,7 +16,7 @@ from harness.learn.scratch_copy import (
 )
 from tests.harness.tiny import tiny_engine
 
-ORIGIN = Origin("half", "", "/", ("/pages",), "digest")
+ORIGIN = CopyOrigin("half", "", "/", ("/pages",), "digest")
 FILES = {"tiny.py": "x = 1\n", "inner/more.py": "# -*- coding: latin-1 -*-\ny = 'é'\n"}
 
 

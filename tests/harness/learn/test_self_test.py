@@ -8,7 +8,7 @@ import pytest
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
-from harness.learn.self_test import HARDEST, QUESTIONS, draw, read_item
+from harness.learn.self_test import HARDEST, QUESTIONS, draw, read_question
 from harness.pages.front_matter import Break
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
@@ -64,7 +64,7 @@ def test_either_page_of_a_pair_may_come_first() -> None:
 
 
 def test_the_answer_is_looked_up_in_a_run() -> None:
-    item = read_item(CATALOGUE, "abs-grad-no-sign")
+    item = read_question(CATALOGUE, "abs-grad-no-sign")
     assert item
     context = OpenContext(CATALOGUE, find_engine(), Baseline(open_cache()))
     question = item.answer(context)
@@ -81,10 +81,10 @@ def test_every_question_that_may_be_drawn_has_an_answer() -> None:
         for half in [draw(CATALOGUE, random.Random(seed))]
         for page in half.before
     }
-    items = [read_item(CATALOGUE, page) for page in sorted(pages)]
+    items = [read_question(CATALOGUE, page) for page in sorted(pages)]
     assert [item.page.id for item in items if item and not item.answer(context).answer] == []
 
 
 def test_a_page_that_is_gone_has_no_question() -> None:
-    assert read_item(CATALOGUE, "no-such-page") is None
-    assert read_item(CATALOGUE, "labels-noisy") is None
+    assert read_question(CATALOGUE, "no-such-page") is None
+    assert read_question(CATALOGUE, "labels-noisy") is None

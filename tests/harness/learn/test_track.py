@@ -1,9 +1,7 @@
 """The track: where a learner is, and what comes next."""
 
-from harness.learn.events import AnyEvent, Attempt, Draw, Finished, Fix, TestAnswer
-from harness.learn.next_steps import next_steps
-from harness.learn.progress import Progress
-from harness.learn.track import Misses, Way
+from harness.learn.events import AnyEvent, Attempt, Draw, Fix, PageFinished, TestAnswer
+from harness.learn.progress import LearnerProgress, Misses, Way, next_steps
 from tests.harness.bundled import CATALOGUE
 from tests.harness.learn.events import prediction
 
@@ -14,13 +12,13 @@ def done(*pages: str) -> list[AnyEvent]:
     """The events of a learner who did these pages."""
     exercises = [page for page in pages if CATALOGUE.page(page).front.kind == "exercise"]
     return [
-        *(Finished(page=page) for page in pages if page not in exercises),
+        *(PageFinished(page=page) for page in pages if page not in exercises),
         *(Attempt(exercise=page, killed=True) for page in exercises),
     ]
 
 
 def way(*events: AnyEvent) -> Way:
-    return Way(CATALOGUE, Progress(events))
+    return Way(CATALOGUE, LearnerProgress(events))
 
 
 def test_the_next_page_is_the_first_that_is_not_done() -> None:

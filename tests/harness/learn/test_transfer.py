@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from harness.core.errors import PageError, UsageError
-from harness.learn.transfer import read_export, write_export
+from harness.learn.events import read_export, write_export
 from tests.harness.learn.events import one_of_each_kind
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.learn.scratch_copy import Origin, ScratchCopy
+from harness.learn.scratch_copy import CopyOrigin, ScratchCopy
 from harness.learn.watch import (
     LONGEST,
     QUIET,
@@ -157,7 +157,7 @@ def test_a_file_whose_name_begins_as_an_option_is_a_file(
 
 
 def test_a_copy_is_checked(folder: Path) -> None:
-    copy = ScratchCopy(folder / "fix-half", Origin("half", "", "/", (), ""))
+    copy = ScratchCopy(folder / "fix-half", CopyOrigin("half", "", "/", (), ""))
     copy.write({"pkg/tiny.py": ""})
     files = [copy.folder / "pkg" / "tiny.py", copy.folder / "new.py", copy.folder / "fix.toml"]
     assert arguments(*files) == [("fix", "--dir", "fix-half")]

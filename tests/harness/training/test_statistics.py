@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from harness.training.statistics import (
     LEVEL,
-    Comparison,
+    MetricComparison,
     Sample,
     compare,
     effect,
@@ -123,7 +123,7 @@ def test_holm_by_hand() -> None:
     ],
 )
 def test_verdicts(effect: float, interval: tuple[float, float], p: float, verdict: str) -> None:
-    assert Comparison(effect, interval, p).verdict(p) == verdict
+    assert MetricComparison(effect, interval, p).verdict(p) == verdict
 
 
 def test_outside_leaves_out_the_run_of_the_same_seed() -> None:
@@ -176,7 +176,7 @@ def test_same_is_rarely_said_of_what_matters() -> None:
     100 (Schuirmann), some more for so few pairs."""
     shift = stats.norm.ppf(0.64) * math.sqrt(2 + 2 * 4)  # of a sum of variances 1 + 4 on each side
     samples = [pair(20, shift, seed=i, shared=2.0) for i in range(300)]
-    said = [Comparison(effect(*both), interval(*both), 1.0).verdict(1.0) for both in samples]
+    said = [MetricComparison(effect(*both), interval(*both), 1.0).verdict(1.0) for both in samples]
     assert 0 < said.count("same") / 300 < 0.12
 
 

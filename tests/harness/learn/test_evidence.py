@@ -8,8 +8,15 @@ import pytest
 from harness.core.message import Kind
 from harness.engines.engine import find_engine
 from harness.experiment.patching import prepare
-from harness.learn.hunt.evidence import Evidence, HiddenBug, investigate
-from harness.learn.hunt.pool import LOG, Suspect, all_suspects, pool_of
+from harness.learn.clues import (
+    LOG,
+    Evidence,
+    HiddenBug,
+    Suspect,
+    all_suspects,
+    investigate,
+    pool_of,
+)
 from harness.matrix.catches import Pair
 from harness.pages.page import read_page
 from harness.runs.cache import open_cache

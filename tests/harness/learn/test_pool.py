@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.diagnostics import DIAGNOSTICS
-from harness.learn.hunt.pool import (
+from harness.learn.clues import (
     LOG,
     SHOWN_BY_A_LOG,
+    BugPool,
     Clue,
-    Pool,
     Suspect,
     all_suspects,
     clues_for,
@@ -25,7 +25,7 @@ from tests.harness.bundled import CATALOGUE
 
 
 @cache
-def pool(level: int) -> Pool:
+def pool(level: int) -> BugPool:
     return pool_of(CATALOGUE, level)
 
 
@@ -78,7 +78,7 @@ def test_the_same_seed_hides_the_same_bug() -> None:
     firsts = [one.choose(seed).id for seed in range(40)]
     assert firsts == [again.choose(seed).id for seed in range(40)]
     assert len(set(firsts)) > 15
-    fewer = Pool(one.suspects[1:], one.clues)
+    fewer = BugPool(one.suspects[1:], one.clues)
     assert fewer.digest != one.digest
     others = [fewer.choose(seed).id for seed in range(40)]
     changed = [k for k in range(40) if others[k] != firsts[k]]
@@ -131,7 +131,7 @@ def test_the_par_takes_what_rules_out_most_per_pass() -> None:
 def par(bug: Suspect, rivals: Sequence[Suspect], costs: Mapping[str, float]) -> list[str]:
     """The probes of the par, with a clue for each cost."""
     clues = {name: clue(name, cost) for name, cost in costs.items()}
-    return [item.probe for item in Pool((bug, *rivals), clues).par(bug)]
+    return [item.probe for item in BugPool((bug, *rivals), clues).par(bug)]
 
 
 probes = st.sets(st.sampled_from("abcde"))
@@ -143,7 +143,7 @@ def test_the_par_tells_the_family(drawn: Sequence[tuple[str, set[str]]], costs: 
     clues = [clue(probe, cost) for probe, cost in zip("abcde", costs, strict=True)]
     small = solvable([suspect(*item) for item in drawn], clues)
     for item in small:
-        chosen = Pool(tuple(small), {item.name: item for item in clues}).par(item)
+        chosen = BugPool(tuple(small), {item.name: item for item in clues}).par(item)
         assert tells(chosen, item, small)
         assert len(set(chosen)) == len(chosen)
 

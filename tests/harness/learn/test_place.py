@@ -7,8 +7,8 @@ import pytest
 from harness.core.errors import UsageError
 from harness.engines.engine import find_engine
 from harness.experiment.patching import Experiment, prepare
-from harness.learn.hunt.place import changed_lines, judge, read_place
-from harness.learn.hunt.pool import pool_of
+from harness.learn.clues import pool_of
+from harness.learn.hunt import changed_lines, judge, read_place
 from tests.harness.bundled import CATALOGUE
 
 ENGINE = find_engine()

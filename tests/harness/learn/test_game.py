@@ -15,7 +15,7 @@ from harness.learn.events import (
     decode,
     encode,
 )
-from harness.learn.hunt.game import Hunt, hunts_in, label_of, open_hunt, seed_of
+from harness.learn.hunt import Hunt, hunts_in, label_of, open_hunt, seed_of
 from tests.harness.learn.events import HUNT, START
 
 
