@@ -1,23 +1,43 @@
-"""Run a whole training program, clean and broken, over many seeds: a page in, a report out."""
+"""Run a whole training program, clean and broken, over many seeds: a page in, a report out.
+
+The runs use the same sandbox and the same cache as probes of steps, with one process per core.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 
+import msgspec
 import numpy as np
 
-from harness.core.errors import PageError, UsageError
+from harness.core.errors import EnvironmentProblem, PageError, UsageError
 from harness.core.message import message
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome
+from harness.engines.engine import Engine
+from harness.experiment.baseline import Baseline, failed_runs, job_for
 from harness.experiment.description import compare_losses
 from harness.pages.catalogue import nearest
-from harness.pages.front_matter import Advice
+from harness.pages.front_matter import Advice, TrainingBreak
+from harness.pages.invariant import Invariant, Log, invariant_of
 from harness.runs.cache import Cache
-from harness.training.alarms import count_alarms
-from harness.training.experiment import Crash, TrainingExperiment
-from harness.training.record import HIDDEN, Band, CrashReport, MetricReport, TrainingReport
+from harness.runs.cached_runs import RUNS, keys_of
+from harness.runs.isolated import EngineDoesNotLoad, run_isolated
+from harness.runs.protocol import Job
+from harness.sandbox.limits import Limits
+from harness.sandbox.pool import available_cores, map_in_parallel
+from harness.training.experiment import Crash, Recipe, TrainingExperiment
+from harness.training.record import (
+    HIDDEN,
+    AlarmReport,
+    Band,
+    CrashReport,
+    MetricReport,
+    TrainingReport,
+)
 from harness.training.statistics import (
     MetricComparison,
     Sample,
@@ -26,7 +46,6 @@ from harness.training.statistics import (
     outside,
     runs_needed,
 )
-from harness.training.trials import is_better, metric_values, metrics_of, reaches, run_both
 
 SEEDS = 20
 """The default number of runs, as in DeepCrime: see `statistics.MATTERS`."""
@@ -45,7 +64,7 @@ def run_training(
     """
     choose_seeds(len(seeds))
     start = time.perf_counter()
-    clean, broken = run_both(experiment.recipe, experiment.clean, experiment.broken, seeds, cache)
+    clean, broken = run_both(experiment, seeds, cache)
     _refuse_unknown(experiment, metrics_of(clean))
     _refuse_unreached(experiment, clean, broken, seeds[0], cache)
     crash = _crash_report(experiment.expectation.crash, broken)
@@ -54,7 +73,7 @@ def run_training(
     needed = [m.runs_needed for m in metrics if m.in_log and m.runs_needed]
     unmeasured = experiment.expectation.moves.keys() - {metric.metric for metric in metrics}
     agreements = [metric.agrees for metric in metrics] + [crash.agrees]
-    alarms = count_alarms(experiment.page, experiment.clean, clean, broken, cache)
+    alarms = _count_alarms(experiment, clean, broken, cache)
     agreements += [alarms.agrees] if alarms and len(seeds) >= SEEDS else []
     agrees = False not in agreements and not unmeasured
     advice = experiment.page.advice_on(None)[1] if agrees else Advice()
@@ -124,7 +143,7 @@ def _refuse_unreached(
     """Raise PageError if the patch never runs; a log that differs proves that it does."""
     if any(run.log != other.log or other.failure for run, other in zip(clean, broken, strict=True)):
         return
-    if not reaches(experiment.recipe, experiment.broken, seed, cache):
+    if not reaches(experiment, seed, cache):
         page, name = experiment.page, experiment.recipe.name
         problem = message("the recipe `{name}` never runs the changed code", name=name)
         remedy = "name a recipe that runs it, or change another place"
@@ -199,3 +218,187 @@ def _metric_report(
 
 def _band(values: Sample) -> Band:
     return Band(float(values.min()), float(np.median(values)), float(values.max()))
+
+
+# ----- Runs -----
+
+LIMITS = Limits()
+"""The limits of one run; a recipe takes a few tenths of a second."""
+
+HIGHER_IS_BETTER = ("accuracy", "recall")
+LOWER_IS_BETTER = ("loss", "error")
+"""The last words of the names of metrics that measure the quality of a model."""
+
+
+def is_better(metric: str, verdict: str) -> bool:
+    """Whether a metric that moved this way makes the broken training look better."""
+    word = metric.rpartition("_")[2]
+    return (word in HIGHER_IS_BETTER and verdict == "higher") or (
+        word in LOWER_IS_BETTER and verdict == "lower"
+    )
+
+
+def metric_values(runs: Sequence[Run], metric: str) -> Sample:
+    """Return the last value of a metric in each run's log.
+
+    NaN and missing values count as infinitely bad, so that they cannot favour a break.
+    """
+    word = metric.rpartition("_")[2]
+    worst = -math.inf if word in HIGHER_IS_BETTER else math.inf
+    values = np.array([_last(run, metric) for run in runs])
+    return np.where(np.isnan(values), worst, values)
+
+
+def metrics_of(runs: Iterable[Run]) -> list[str]:
+    """Return the names that the runs log, in the order of their first occurrence."""
+    return list(dict.fromkeys(name for run in runs for entry in run.log for name in entry))
+
+
+def _last(run: Run, metric: str) -> float:
+    logged = [entry[metric] for entry in run.log if metric in entry]
+    return float(logged[-1].numpy().reshape(-1)[0]) if logged else math.nan
+
+
+def run_both(
+    experiment: TrainingExperiment, seeds: Sequence[int], cache: Cache
+) -> tuple[list[Run], list[Run]]:
+    """Return the recipe's runs with these seeds on both engines, in the order of the seeds.
+
+    Raises EnvironmentProblem if the clean engine fails with a seed.
+    """
+    recipe = experiment.recipe
+    jobs = [_job(recipe, engine, seeds) for engine in (experiment.clean, experiment.broken)]
+    first, second = _run_cached(jobs, cache)
+    for run in first:
+        if run.failure or not run.log:
+            why = run.failure.sentence if run.failure else message("it logs nothing")
+            raise EnvironmentProblem(
+                message(
+                    "the recipe `{recipe}` fails unpatched, with {run}: {why}",
+                    recipe=recipe.name,
+                    run=run.probe,
+                    why=why,
+                ),
+                "correct the recipe; a break is compared with a training that works",
+            )
+        for name, value in (pair for entry in run.log for pair in entry.items()):
+            if math.prod(value.shape) != 1:
+                raise EnvironmentProblem(
+                    message(
+                        "the recipe `{recipe}` logs `{name}` of shape {shape}",
+                        recipe=recipe.name,
+                        name=name,
+                        shape=value.shape,
+                    ),
+                    "log one number under each name",
+                )
+    return first, second
+
+
+def reaches(experiment: TrainingExperiment, seed: int, cache: Cache) -> bool:
+    """Whether one run of the recipe executes the patched code."""
+    broken = experiment.broken
+    job = msgspec.structs.replace(_job(experiment.recipe, broken, [seed]), sites=broken.sites)
+    ((run,),) = _run_cached([job], cache)
+    return bool(run.reached)
+
+
+def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
+    """Return the job for these seeds, without recording sites, which would slow the runs down."""
+    probes = [recipe.probe(seed) for seed in seeds]
+    return job_for(engine.without_sites(), probes, LIMITS)
+
+
+def _run_cached(jobs: Sequence[Job], cache: Cache) -> list[list[Run]]:
+    """Like `run_cached`, for several jobs; the missing runs are distributed over the cores."""
+    keys = [keys_of(job) for job in jobs]
+    runs_by_key = cache.get(RUNS, [key for job_keys in keys for key in job_keys])
+    pieces: list[tuple[list[bytes], Job]] = []
+    for job, job_keys in zip(jobs, keys, strict=True):
+        missing_items = [i for i, key in enumerate(job_keys) if key not in runs_by_key]
+        for part in range(available_cores()):
+            share = missing_items[part :: available_cores()]
+            if share:
+                pieces.append(([job_keys[i] for i in share], job.only(share)))
+    missing = [piece for _, piece in pieces]
+    with closing(map_in_parallel(_run, missing, min(available_cores(), len(missing)))) as results:
+        for (job_keys, _), runs in zip(pieces, results, strict=True):
+            fresh = dict(zip(job_keys, runs, strict=True))
+            cache.put(RUNS, fresh)
+            runs_by_key |= fresh
+    return [[runs_by_key[key] for key in job_keys] for job_keys in keys]
+
+
+def _run(job: Job) -> list[Run]:
+    try:
+        return run_isolated(job)
+    except EngineDoesNotLoad as error:
+        return failed_runs(job, error)
+
+
+# ----- Alarms of the invariant -----
+
+
+def _count_alarms(
+    experiment: TrainingExperiment, clean: Sequence[Run], broken: Sequence[Run], cache: Cache
+) -> AlarmReport | None:
+    """Return the shares of runs on which the page's invariant fails; None if it has none.
+
+    Its argument is the log of one run, without the values that a real log would not have. Page code
+    is run in confined children only: each log is sent as the text of a test. Broken runs that crash
+    are left out, since they need no invariant.
+
+    Raises PageError for a block that is not an invariant.
+    """
+    page = experiment.page
+    invariant = invariant_of(page)
+    if invariant is None:
+        return None
+    stated = page.front_as(TrainingBreak).alarms
+    ended = [run for run in broken if not run.failure]
+    results = [_results(invariant, experiment.clean, runs, cache) for runs in (clean, ended)]
+    problems = [
+        f"with {run.probe}: {run.failure}"
+        for runs in results
+        for run in runs
+        if run.failure and not _is_alarm(run)
+    ]
+    return AlarmReport(
+        assertion=page.assertion,
+        false=_share(results[0]),
+        true=_share(results[1]),
+        stated_false=stated.false if stated else None,
+        stated_true=stated.true if stated else None,
+        problem=problems[0] if problems else None,
+    )
+
+
+def log_of(run: Run) -> Log:
+    """Return the log of a run as a developer has it."""
+    entries = (
+        {
+            name: float(value.numpy().reshape(-1)[0])
+            for name, value in entry.items()
+            if not name.startswith(HIDDEN)
+        }
+        for entry in run.log
+    )
+    return [entry for entry in entries if entry]
+
+
+def _results(
+    invariant: Invariant, engine: Engine, runs: Sequence[Run], cache: Cache
+) -> Sequence[Run]:
+    tests = [invariant.on_log(run.probe, log_of(run)) for run in runs]
+    if not tests:
+        return []
+    clean = Baseline(cache, ()).clean(engine, tests)
+    return [clean[test.name, None].run for test in tests]
+
+
+def _is_alarm(run: Run) -> bool:
+    return run.failure is not None and run.failure.type == "AssertionError"
+
+
+def _share(runs: Sequence[Run]) -> float:
+    return sum(map(_is_alarm, runs)) / len(runs) if runs else 0.0

@@ -3,7 +3,7 @@
 Two samples are *paired* by seed: `clean[i]` and `broken[i]` come from the same seed, hence from the
 same data and the same initial weights, unless the change affects these. Pairing determines how
 small a difference can be shown; whether it *matters* is measured against the spread between seeds,
-which a single training is subject to. No value may be NaN: see `trials.metric_values`.
+which a single training is subject to. No value may be NaN: see `lab.metric_values`.
 """
 
 from __future__ import annotations

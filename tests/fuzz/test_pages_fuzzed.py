@@ -31,8 +31,7 @@ from harness.pages.translation import translated
 from harness.patch import parse_patch
 from harness.report.language import open_language
 from harness.runs.inputs import draw
-from harness.training.experiment import read_expectation
-from harness.training.recipe import read_recipe
+from harness.training.experiment import read_expectation, read_recipe
 from tests.examples import examples
 from tests.fuzz.changes import changed, originals, spoiled, texts
 from tests.fuzz.sound import in_time, lines_of, read

@@ -18,7 +18,7 @@ from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs.cache import Cache, open_cache
 from harness.sandbox.limits import Limits
 from harness.training import experiment as experiment_module
-from harness.training import trials
+from harness.training import lab
 from harness.training.experiment import prepare_training
 from harness.training.lab import run_training
 from tests.harness.command import harness
@@ -39,7 +39,7 @@ pytest.importorskip("scipy.stats")
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starting another process takes longer than all runs of these recipes."""
-    monkeypatch.setattr(trials, "available_cores", lambda: 1)
+    monkeypatch.setattr(lab, "available_cores", lambda: 1)
 
 
 def context_of(catalogue: Catalogue) -> OpenContext:
@@ -143,7 +143,7 @@ def test_the_same_seeds_give_the_same_report_from_any_number_of_processes(
 ) -> None:
     prepared = experiment(write_page(tmp_path))
     one = run_training(prepared, Cache(None))
-    monkeypatch.setattr(trials, "available_cores", lambda: 2)
+    monkeypatch.setattr(lab, "available_cores", lambda: 2)
     assert run_training(prepared, Cache(None)).metrics == one.metrics
 
 
@@ -151,13 +151,13 @@ def test_cached_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     store, prepared = Cache(None), experiment(write_page(tmp_path))
     first = run_training(prepared, store, range(4))
     ran: list[int] = []
-    whole = trials.map_in_parallel
+    whole = lab.map_in_parallel
 
     def counted(work, jobs, processes):  # type: ignore[no-untyped-def]
         ran.extend(len(job.steps) for job in jobs)
         return whole(work, jobs, processes)
 
-    monkeypatch.setattr(trials, "map_in_parallel", counted)
+    monkeypatch.setattr(lab, "map_in_parallel", counted)
     assert run_training(prepared, store, range(4)).metrics == first.metrics
     assert ran == []
     run_training(prepared, store, range(6))
@@ -196,13 +196,12 @@ def test_a_crash_that_does_not_come_is_a_finding(tmp_path: Path) -> None:
     assert "says that it crashes always; observed: never" in told(check)
 
 
-def test_a_recipe_that_hangs_is_ended(tmp_path: Path) -> None:
+def test_a_recipe_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "LIMITS", Limits(cpu_seconds=1))
     diff = "@@ noise @@\n-range(entries)\n+iter(int, 1)"
     diff += "\n\n@@ noise @@\n-rng.standard_normal() + shift\n+[0 for _ in iter(int, 1)]"
     prepared = experiment(write_page(tmp_path, diff))
-    clean, broken = trials.run_both(
-        prepared.recipe, prepared.clean, prepared.broken, [0], Cache(None), Limits(cpu_seconds=1)
-    )
+    clean, broken = lab.run_both(prepared, [0], Cache(None))
     assert clean[0].failure is None
     assert broken[0].failure is not None
     assert broken[0].failure.type == "ProcessorTimeLimit"
