@@ -1,4 +1,4 @@
-"""The command line: one file per command, the options they share, and the session they work in."""
+"""The command line: the commands by subject, the options they share, and their session."""
 
 from harness.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The commands and the exit statuses.
+"""The commands, the exit statuses, and the help in the reader's language.
 
 Exit status: 0 as the page says; 1 not as the page says; 2 wrong usage or an unreadable page; 3 a
 problem of the environment; 128 plus the signal's number after a signal, such as 130 after Ctrl-C,
@@ -16,8 +16,9 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import pairwise
@@ -35,31 +36,28 @@ if TYPE_CHECKING:
     from harness.report.language import Language
 
 COMMANDS = {
-    "start": "start:start",
-    "progress": "progress:progress",
-    "list": "list:list_pages",
+    "start": "track:start",
+    "progress": "track:progress",
+    "list": "show:list_pages",
     "show": "show:show",
-    "diff": "diff:diff",
+    "diff": "show:diff",
     "break": "break_:break_engine",
-    "myth": "myth:myth",
-    "exercise": "exercise:exercise",
-    "fix": "fix:fix",
-    "watch": "watch:watch",
-    "check": "check:check",
-    "new": "new:new_page",
+    "myth": "show:myth",
+    "exercise": "tasks:exercise",
+    "fix": "tasks:fix",
+    "watch": "tasks:watch",
+    "check": "author:check",
+    "new": "author:new_page",
     "matrix": "matrix:show_kill_matrix",
     "doctor": "doctor:doctor",
-    "html": "html:html",
+    "html": "break_:html",
     "grade": "grade:grade",
-    "cohort": "cohort:cohort",
-    "merge": "merge:merge",
-    "explain": "explain:explain",
+    "cohort": "grade:cohort",
+    "merge": "grade:merge",
+    "explain": "show:explain",
     "hunt": "hunt:hunt",
 }
 """The function of each command, as `module:function` below `harness.cli`."""
-
-MOVED = {"--cohort": "cohort FOLDER --out DIR", "--merge": "merge FOLDER... --out DIR"}
-"""The former options of `grade`, and the commands that do the same."""
 
 
 def main() -> None:
@@ -73,7 +71,8 @@ def main() -> None:
     _open_streams()
     try:
         _require_utf8(arguments)
-        _refuse_moved(arguments)
+        if arguments[:1] == ["grade"]:
+            _refuse_courses(arguments)
         try:
             with requests_raised():
                 _run(_command(open_app(called), arguments), arguments)
@@ -100,7 +99,8 @@ def main() -> None:
 def _language(arguments: Sequence[str]) -> Language:
     """Return the language of errors and help: that of `--lang`, else the locale's.
 
-    With `--json` it is English, as in `Session.language`. An unknown language is refused elsewhere.
+    With `--json` it is English, as in `CommandSession.language`. An unknown language is refused
+    elsewhere.
     """
     from harness.report.language import ENGLISH, open_language
 
@@ -120,11 +120,7 @@ def _language(arguments: Sequence[str]) -> Language:
 def _command(app: typer.Typer, arguments: Sequence[str]) -> Callable[..., object]:
     """Return the command line, with its help in the reader's language."""
     say = _language(arguments)
-    if say.code == "en":
-        return app
-    from harness.cli.help import translate_help  # not needed in English
-
-    return translate_help(app, say)
+    return app if say.code == "en" else _translated(app, say)
 
 
 def _note_weak_isolation(arguments: Sequence[str]) -> None:
@@ -175,13 +171,13 @@ def _require_utf8(arguments: Sequence[str]) -> None:
             )
 
 
-def _refuse_moved(arguments: Sequence[str]) -> None:
-    """Raise UsageError for a former option of `grade`, and name the command that it has become."""
-    for option, command in MOVED.items():
-        if arguments[:1] == ["grade"] and option in arguments:
+def _refuse_courses(arguments: Sequence[str]) -> None:
+    """Raise UsageError for an option of `grade` that is now a command of its own."""
+    for command, folders in (("cohort", "FOLDER"), ("merge", "FOLDER...")):
+        if f"--{command}" in arguments:
             raise UsageError(
-                message("`grade {option}` is now a command of its own", option=option),
-                message("run `harness {command}`", command=command),
+                message("`grade {option}` is now a command of its own", option=f"--{command}"),
+                message("run `harness {command}`", command=f"{command} {folders} --out DIR"),
             )
 
 
@@ -278,7 +274,7 @@ def _without_command(
     if context.invoked_subcommand:
         return None
     if sys.stdin.isatty() and sys.stdout.isatty():
-        from harness.cli.start import show_welcome_page
+        from harness.cli.track import show_welcome_page
 
         return show_welcome_page()
     print(context.get_help(), file=sys.stderr)
@@ -297,3 +293,75 @@ def _version() -> str:
 def _end(status: int, **_options: object) -> None:
     """End with the exit status that a command returns; the options are those before it."""
     raise typer.Exit(status)
+
+
+# ----- The commands' help in another language -----
+
+
+def _translated(app: typer.Typer, say: Language) -> Callable[..., object]:
+    """Return the command line of the app, with its help in the language.
+
+    Our texts are templates, which are looked up like those of a report. What typer adds, such as
+    the headings, are its own templates, and are looked up too.
+    """
+    command = typer.main.get_command(app)
+    for item in commands_in(command):
+        _translate(item, say)
+    return command
+
+
+def commands_in(command: Any) -> Iterator[Any]:
+    """Yield the command and its subcommands."""
+    yield command
+    for inner in getattr(command, "commands", {}).values():
+        yield from commands_in(inner)
+
+
+def _translate(command: Any, say: Language) -> None:
+    for name in ("help", "epilog"):
+        text = getattr(command, name) or ""
+        setattr(command, name, "\n\n".join(map(say, paragraphs(text))) or None)
+    for name, text in usage_words(command).items():
+        setattr(command, name, say(text))
+    for parameter in parameters_of(command):
+        parameter.help = say(parameter.help or "")
+        parameter.metavar = parameter.metavar and say(parameter.metavar)
+        parameter.get_help_record = partial(_record, parameter.get_help_record, parameter, say)
+    command.context_class = _context_class(command.context_class, say)
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return the paragraphs of a help text, each on one line."""
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
+
+
+def usage_words(command: Any) -> dict[str, str]:
+    """Return the placeholders for options and commands in the usage line, by attribute."""
+    names = ("options_metavar", "subcommand_metavar")
+    return {name: text for name in names if (text := getattr(command, name, None))}
+
+
+def parameters_of(command: Any) -> list[Any]:
+    """Return the arguments and options, among them `--help`."""
+    context = command.context_class(command)
+    parameters: list[Any] = command.get_params(context)
+    return parameters
+
+
+def _record(original: Callable[[Any], Any], parameter: Any, say: Language, context: Any) -> Any:
+    """Return the name of a parameter and its help, as the original method does in English."""
+    name, _ = original(context)
+    return name, f"{parameter.help}  [{say('required')}]" if parameter.required else parameter.help
+
+
+def _context_class(kind: Any, say: Language) -> Any:
+    """Return the class of contexts whose formatter writes typer's headings in the language."""
+
+    class Formatter(kind.formatter_class):  # type: ignore[misc]
+        def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+            super().write_usage(prog, args, prefix or say("Usage: "))
+
+        def write_heading(self, heading: str) -> None:
+            super().write_heading(say(heading))
+
+    return type("TranslatedContext", (kind,), {"formatter_class": Formatter})

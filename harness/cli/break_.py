@@ -1,10 +1,14 @@
-"""`harness break ID`: put a break into the engine, predict, run, and compare with the page."""
+"""Breaks, run and shown: `harness break` on the terminal, and `harness html` in a file.
+
+A report that is cached is looked for first: then nothing is prepared, and little is imported.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,9 +24,10 @@ from harness.cli.options import (
     Probes,
     VariantId,
 )
-from harness.cli.session import Background, Session, print_json
+from harness.cli.session import Background, CommandSession, print_json
 from harness.core.errors import DoesNotApply, UsageError
 from harness.core.message import message
+from harness.core.vocabulary import shortened, visible
 
 if TYPE_CHECKING:
     from harness.cli.prediction import Asked
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from harness.experiment.patching import PatchedEngine
     from harness.pages.page import Page
     from harness.pages.probe import Probe
-    from harness.report.terminal import Screen
+    from harness.report.html.lesson import Lesson
     from harness.training.experiment import TrainingExperiment
     from harness.training.record import TrainingReport
 
@@ -59,31 +64,30 @@ def break_engine(
     ] = None,
 ) -> int:
     """Put a break into the engine, in memory, and see what happens, probe by probe."""
-    session = Session(breaks, engine, on, lang, json, not no_cache, explain=True)
+    session = CommandSession(breaks, engine, on, lang, json, not no_cache, explain=True)
     broken = session.page(page)
     if html:
-        from harness.cli.html import require_lessons
-
         require_lessons([broken], html)
+    shown = broken if json else session.translated(broken)
     asking = session.is_interactive and not no_predict
     if session.is_interactive:
         from harness.report.terminal import show_first_words
 
-        place = session.place(broken)
-        show_first_words(session.console, session.translated(broken), place, hypothesis=asking)
+        show_first_words(session.console, shown, session.place(shown), hypothesis=asking)
     with session.busy():
         prepared = _prepare(session, broken, probe or (), seeds)
     report: Report | TrainingReport
+    predictions: Sequence[Prediction] = ()
     if json:
         report = prepared.run(lambda _: None)
         print_json(report)
     elif isinstance(prepared, _PreparedTraining):
-        report = _show_training(session, broken, prepared, asking=asking)
+        report, predictions = _show_training(session, shown, prepared, asking=asking)
     else:
-        report = _show_break(session, broken, prepared, asking=asking, full=full)
+        report, predictions = _show_break(session, shown, prepared, asking=asking, full=full)
+    if session.is_interactive:
+        record_break(session, broken, report, predictions)
     if html:
-        from harness.cli.html import write_lessons
-
         write_lessons(session, [broken], html)
     return exit_status(report)
 
@@ -118,25 +122,27 @@ class _PreparedTraining:
 
 
 def _show_break(
-    session: Session, page: Page, prepared: _Prepared, *, asking: bool, full: bool
-) -> Report:
+    session: CommandSession, shown: Page, prepared: _Prepared, *, asking: bool, full: bool
+) -> tuple[Report, list[Prediction]]:
     """Ask for predictions, run, and print the report; outcomes before the diagnostics."""
     from harness.core.report import Report
     from harness.report import terminal
 
-    console, shown = session.console, session.translated(page)
-    cached = isinstance(prepared.change, Report)
-    running = None if cached else Background(prepared.run)
+    console = session.console
+    running = None if isinstance(prepared.change, Report) else Background(prepared.run)
 
     def wait(*, first: bool = False) -> Report:
         return session.wait(running, first=first) if running else prepared.run(lambda _: None)
 
     predictions: list[Prediction] = []
     if asking:
+        from harness.cli.prediction import predict
+
         terminal.show_change(console, prepared.change)
-        predictions = _predictions(console, shown, prepared, lambda: wait(first=True))
+        probes, questions = prepared.probes, prepared.questions
+        predictions += predict(console, shown, probes, questions, lambda: wait(first=True))
     if asking or not session.is_interactive:
-        terminal.show_title(console, shown, session.place(page))
+        terminal.show_title(console, shown, session.place(shown))
     terminal.show_engine(console, shown, prepared.change.engine)
     if full:
         terminal.show_diff(console, prepared.change.diff, prepared.change.sites)
@@ -144,49 +150,25 @@ def _show_break(
 
         report = wait()
         show_full(console, report, prepared.probes)
-        _record(session, page, report, predictions)
         if not report.engine.foreign:
-            session.show_next(page)
-        return report
+            session.show_next(shown)
+        return report, predictions
     terminal.show_change(console, prepared.change)
     terminal.show_outcomes(console, wait(first=True), prepared.probes, predictions)
     report = wait()
-    following = "" if report.engine.foreign else session.following(page)
+    following = "" if report.engine.foreign else session.following(shown)
     terminal.show_lessons(console, report, predictions, following)
-    _record(session, page, report, predictions)
-    return report
-
-
-def _record(
-    session: Session,
-    page: Page,
-    report: Report | TrainingReport,
-    predictions: Sequence[Prediction],
-) -> None:
-    """Add a report that was read on a terminal to the learner's progress."""
-    if session.is_interactive:
-        from harness.cli.recording import record_break
-
-        record_break(session, page, report, predictions)
-
-
-def _predictions(
-    console: Screen, page: Page, prepared: _Prepared, observe: Callable[[], Report]
-) -> list[Prediction]:
-    """Ask for predictions while the break runs; return those that were answered."""
-    from harness.cli.prediction import predict
-
-    return list(predict(console, page, prepared.probes, prepared.questions, observe))
+    return report, predictions
 
 
 def _show_training(
-    session: Session, page: Page, prepared: _PreparedTraining, *, asking: bool
-) -> TrainingReport:
+    session: CommandSession, shown: Page, prepared: _PreparedTraining, *, asking: bool
+) -> tuple[TrainingReport, list[Prediction]]:
     """Ask for predictions, run all seeds, and print the report."""
     from harness.cli.prediction import ask_moves, scored_moves, show_score
     from harness.report import terminal
 
-    console, shown, experiment = session.console, session.translated(page), prepared.experiment
+    console, experiment = session.console, prepared.experiment
     if not session.is_interactive:
         terminal.show_title(console, shown)
     if not asking:
@@ -196,19 +178,54 @@ def _show_training(
     moves = ask_moves(console, list(experiment.expectation.moves)) if asking else {}
     report = session.wait(running)
     session.show(report, page=shown)
-    predictions = scored_moves(page, moves, report)
+    predictions = scored_moves(shown, moves, report)
     if predictions:
         show_score(console, predictions)
-    _record(session, page, report, predictions)
-    session.show_next(page)
-    return report
+    session.show_next(shown)
+    return report, predictions
+
+
+def record_break(
+    session: CommandSession,
+    page: Page,
+    report: Report | TrainingReport,
+    predictions: Iterable[Prediction],
+) -> None:
+    """Remember that the report was read, and the predictions with what was observed.
+
+    Nothing is remembered about another engine, since a page is about ours.
+    """
+    if report.engine.foreign:
+        return
+    from harness.learn import events
+
+    predicted = (
+        events.PredictionMade(
+            page=item.page,
+            probe=_line(item.probe),
+            loss=item.loss,
+            predicted=_line(item.predicted),
+            actual=_line(item.actual),
+            right=item.right,
+            question=_line(item.question),
+        )
+        for item in predictions
+    )
+    session.journal.record(*predicted, events.PageFinished(page=page.id))
+
+
+def _line(text: str) -> str:
+    """Return a text in a form that an event can store: a typed answer may contain anything."""
+    from harness.learn.events import LONGEST
+
+    return shortened(visible(" ".join(text.split())), LONGEST)
 
 
 # ----- Preparing: nothing is executed -----
 
 
 def _prepare(
-    session: Session, page: Page, probes: Sequence[str], seeds: int | None
+    session: CommandSession, page: Page, probes: Sequence[str], seeds: int | None
 ) -> _Prepared | _PreparedTraining:
     from harness.pages.front_matter import TrainingBreak
 
@@ -231,7 +248,7 @@ def _prepare(
         raise
 
 
-def _show_absence(session: Session, page: Page) -> Report:
+def _show_absence(session: CommandSession, page: Page) -> Report:
     """Print what is known about a break that does not apply: does the engine already have it?"""
     from harness.experiment.lab import report_absence
 
@@ -246,7 +263,7 @@ def _show_absence(session: Session, page: Page) -> Report:
     return report
 
 
-def _with_resemblance(session: Session, page: Page, report: Report) -> Report:
+def _with_resemblance(session: CommandSession, page: Page, report: Report) -> Report:
     """Return the report; on another engine, it says if the unbroken engine has the bug too."""
     if not session.engine.foreign or page.is_about(session.engine.name):
         return report
@@ -259,7 +276,7 @@ def _with_resemblance(session: Session, page: Page, report: Report) -> Report:
     return msgspec.structs.replace(report, resembles=probes, agrees=agrees)
 
 
-def _prepare_probed(session: Session, page: Page, names: Sequence[str]) -> _Prepared:
+def _prepare_probed(session: CommandSession, page: Page, names: Sequence[str]) -> _Prepared:
     """Prepare a break that is judged probe by probe. Its report may be cached."""
     from harness.experiment.cached import REPORTS, CachedReport, key_of_report
 
@@ -288,12 +305,96 @@ def _prepare_probed(session: Session, page: Page, names: Sequence[str]) -> _Prep
     return _Prepared(experiment, run, experiment.probes, experiment.questions)
 
 
-def _prepare_training(session: Session, page: Page, seeds: int | None) -> _PreparedTraining:
-    from harness.check.runner import prepare_page
-    from harness.training.experiment import TrainingExperiment
+def _prepare_training(session: CommandSession, page: Page, seeds: int | None) -> _PreparedTraining:
+    from harness.training.experiment import prepare_training
     from harness.training.lab import choose_seeds, run_training
 
     chosen = choose_seeds(seeds)
-    experiment = prepare_page(page, session.context_for(page), session.variant)
-    assert isinstance(experiment, TrainingExperiment)
+    engine = session.context_for(page).engine
+    experiment = prepare_training(page, session.catalogue, engine, variant=session.variant)
     return _PreparedTraining(experiment, lambda _: run_training(experiment, session.cache, chosen))
+
+
+# ----- `harness html`: pages as one file, in which everything was run -----
+
+
+def html(
+    pages: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Breaks; by default those of the track."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")] = Path(
+        "breaklab.html"
+    ),
+    everything: Annotated[bool, typer.Option("--all", help="All breaks of the catalogue.")] = False,
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="Do not open the file in a browser.")
+    ] = False,
+    breaks: Breaks = None,
+    lang: Lang = None,
+    no_cache: NoCache = False,
+) -> int:
+    """Write breaks as one HTML file: predict, then watch the gradient go wrong, step by step."""
+    session = CommandSession(breaks, lang=lang, cached=not no_cache, explain=True)
+    if pages and everything:
+        raise UsageError("--all cannot be combined with ids", "leave one of them out")
+    chosen = _chosen(session, pages or (), everything=everything)
+    session.show_mistakes()
+    write_lessons(session, chosen, out)
+    session.console.print(str(out), soft_wrap=True)
+    if session.is_interactive and not no_open:
+        import webbrowser
+
+        webbrowser.open(out.resolve().as_uri())
+    return 0
+
+
+def write_lessons(session: CommandSession, pages: Sequence[Page], out: Path) -> None:
+    """Run pages and write them to a file. Raises what `require_lessons` raises."""
+    from harness.core.writing import write_file
+
+    require_lessons(pages, out)
+    write_file(out, session.run(lambda: _document(session, pages)))
+
+
+def require_lessons(pages: Sequence[Page], out: Path) -> None:
+    """Raise UsageError for a whole training, EnvironmentProblem if nothing can be written."""
+    from harness.pages.front_matter import TrainingBreak
+    from harness.report.files import html_room, require_writable
+
+    for page in pages:
+        if isinstance(page.front, TrainingBreak):
+            raise UsageError(
+                message("`{page}` has no probes: it changes a whole training run", page=page.id),
+                message("harness break {page}", page=page.id),
+            )
+    require_writable(out)
+    html_room("document")
+
+
+def _chosen(session: CommandSession, ids: Sequence[str], *, everything: bool) -> list[Page]:
+    """Return the breaks to write."""
+    from harness.pages.front_matter import Break
+
+    if not ids:
+        catalogue = session.catalogue
+        pages = catalogue.valid_pages() if everything else map(catalogue.page, catalogue.track)
+        return [page for page in pages if isinstance(page.front, Break)]
+    return [session.page(page_id, "break") for page_id in dict.fromkeys(ids)]
+
+
+def _document(session: CommandSession, pages: Sequence[Page]) -> str:
+    from harness.report.html.document import document
+
+    lessons = [_lesson(session, page) for page in pages]
+    title = lessons[0].page.title if len(lessons) == 1 else session.console.say("The lab")
+    return document(title, lessons, session.language)
+
+
+def _lesson(session: CommandSession, page: Page) -> Lesson:
+    from harness.experiment.recording import record
+    from harness.report.html.lesson import Lesson
+
+    recorded = record(page, session.catalogue, session.engine, session.baseline, session.variant)
+    shown = session.translated(page)
+    return Lesson(recorded, shown, session.console.say, session.place(page))

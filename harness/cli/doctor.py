@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import Breaks, HtmlFile, HtmlLang, Json, NoCache, require_one
-from harness.cli.session import Session, print_json
+from harness.cli.session import CommandSession, print_json
 from harness.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def doctor(
     say = open_language(lang)
     if settings:
         require_one({"--settings": True, "--all": everything, "--html": html, "--json": json})
-    session = Session(breaks, json=json, cached=not no_cache)
+    session = CommandSession(breaks, json=json, cached=not no_cache)
     if html:
         require_writable(html)
         reports = html_room("reports")
@@ -75,7 +75,7 @@ def doctor(
     return int(not diagnosis.is_sound)
 
 
-def _print_settings(name: str, session: Session) -> None:
+def _print_settings(name: str, session: CommandSession) -> None:
     from harness.doctor.diagnosis import settings_of
     from harness.experiment.exploration import explore
 

@@ -1,32 +1,174 @@
-"""`harness grade SUITE`: grade an untrusted test suite."""
+"""Grading untrusted test suites: one suite, those of a whole course, and the shards of a course.
+
+`grade`, `cohort` and `merge` share the options that say how results are shown.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import typer
 
-from harness.cli.options import (
-    AllowConftest,
-    Breaks,
-    CorrectVariants,
-    EngineName,
-    HtmlLang,
-    Json,
-    Limit,
-    NoCache,
-    Seed,
-    Selection,
-)
-from harness.cli.results import FeedbackName, FormatName, WeightsFile, open_results
-from harness.cli.session import Session
+from harness.cli.options import Breaks, EngineName, HtmlLang, Json, NoCache
+from harness.cli.session import CommandSession, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
+from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
-    from harness.cli.results import Results
+    from harness.grade.feedback import Feedback, Grade
+    from harness.grade.scoring import Weights
     from harness.grade.suite import SuiteReport
+    from harness.report.grading import Format
+    from harness.report.language import Language
+
+Selection = Annotated[
+    str,
+    typer.Option(
+        "--select",
+        metavar="SELECTION",
+        help="Breaks: ids, family:NAME, unit:NAME, level:N, track or all, separated by commas.",
+    ),
+]
+CorrectVariants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--correct",
+        metavar="VARIANT",
+        help="A variant on which the tests must pass; may be repeated.",
+    ),
+]
+Seed = Annotated[
+    str | None,
+    typer.Option(
+        "--seed", metavar="TEXT", help="The secret seed of the rewrites; do not publish it."
+    ),
+]
+AllowConftest = Annotated[
+    bool,
+    typer.Option(
+        "--allow-conftest/--no-conftest",
+        help="Whether to include a submission's conftest.py files (the default).",
+    ),
+]
+Limit = Annotated[
+    int,
+    typer.Option(
+        "--limit", metavar="SECONDS", min=1, help="The limit of processor time for one run."
+    ),
+]
+FeedbackName = Annotated[
+    str | None,
+    typer.Option(
+        "--feedback",
+        metavar="LEVEL",
+        help="What is shown: `score`, `stage` or `names`; `stage` by default in formats for "
+        "students, else `names`.",
+    ),
+]
+WeightsFile = Annotated[
+    Path | None,
+    typer.Option("--weights", metavar="FILE", help="A TOML file: how much each break counts."),
+]
+ResultsFolder = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="The folder for the results.")
+]
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="`text`, `json`, `html`, `junit`, `gradescope`, `prairielearn` or `sarif`.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The choices made on the command line, checked before anything is graded."""
+
+    session: CommandSession
+    form: Format
+    feedback: Feedback
+    weights: Weights
+    render: Callable[[Grade], str]
+
+    def disclosed(self, report: SuiteReport, *, to_student: bool) -> Grade:
+        """Return what may be shown of the result of a suite, with its score."""
+        from harness.grade.feedback import disclose
+
+        titles = {page.id: page.title for page in self.session.catalogue.valid_pages()}
+        root = self.session.engine.root
+        return disclose(report, self.feedback, self.weights, titles, root, to_student=to_student)
+
+    def write(self, grade: Grade, file: Path) -> None:
+        """Write a result to a file. Raises EnvironmentProblem if that is not possible."""
+        from harness.core.writing import write_file
+
+        write_file(file, self.render(grade).rstrip("\n") + "\n")
+
+
+def open_results(
+    session: CommandSession,
+    *,
+    feedback: str | None = None,
+    weights: Path | None = None,
+    form: str | None = None,
+    lang: str | None = None,
+) -> Results:
+    """Return the choices of a command; `lang` is the language of HTML.
+
+    Raises UsageError for a value that does not exist or does not fit another one, PageError for a
+    file of weights that cannot be read, and EnvironmentProblem for a library that is not installed.
+    """
+    from harness.grade.feedback import Feedback
+    from harness.grade.scoring import EVEN, read_weights
+    from harness.report.grading import FORMATS, default_feedback, renderer
+    from harness.report.language import ENGLISH
+
+    chosen = _choice("--format", form or "text", FORMATS)
+    level = _choice("--feedback", feedback or default_feedback(chosen), get_args(Feedback))
+    say = _language(session, lang) if chosen == "html" else ENGLISH
+    render = renderer(chosen, level, say)
+    pages = session.catalogue.valid_pages()
+    stated = EVEN if weights is None else read_weights(weights, pages)
+    return Results(session, chosen, level, stated, render)
+
+
+def _language(session: CommandSession, code: str | None) -> Language:
+    """Return the language of HTML, with the titles of the pages that are translated."""
+    from dataclasses import replace
+
+    there = replace(session, lang=code)
+    if there.language.code == "en":
+        return there.language
+    titled = ((page, there.titled(page)) for page in session.catalogue.valid_pages())
+    titles = {page.title: shown.title for page, shown in titled if shown is not page}
+    return there.language.with_translations(titles)
+
+
+_Choice = TypeVar("_Choice", bound=str)
+
+
+def _choice(option: str, value: str, choices: Sequence[_Choice]) -> _Choice:
+    """Return the choice of that name. Raises UsageError if there is none."""
+    from harness.pages.catalogue import nearest
+
+    for choice in choices:
+        if choice == value:
+            return choice
+    problem = message("{option}: there is no `{value}`", option=option, value=value)
+    remedy = message(
+        "{question}choose {choices}", question=nearest(value, choices), choices=", ".join(choices)
+    )
+    raise UsageError(problem, remedy)
+
+
+# ----- `harness grade`: one suite -----
 
 
 def grade(
@@ -62,7 +204,7 @@ def grade(
     from harness.report.files import require_writable
 
     require_suite(suite)
-    session = Session(breaks, engine, json=json, cached=not no_cache)
+    session = CommandSession(breaks, engine, json=json, cached=not no_cache)
     if json and form not in (None, "json"):
         problem = message("--json cannot be combined with --format {form}", form=form)
         raise UsageError(problem, "leave one of them out")
@@ -106,3 +248,199 @@ def show_result(
             console.out(line, highlight=False)
     else:
         print(results.render(shown).rstrip("\n"))
+
+
+# ----- `harness cohort`: the suites of a course -----
+
+
+def cohort(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Every file and folder in it is graded as a submission."
+        ),
+    ],
+    out: ResultsFolder,
+    select: Selection = "all",
+    correct: CorrectVariants = None,
+    engine: EngineName = None,
+    breaks: Breaks = None,
+    seed: Seed = None,
+    allow_conftest: AllowConftest = True,
+    limit: Limit = 20,
+    submission_limit: Annotated[
+        float,
+        typer.Option(
+            "--submission-limit",
+            metavar="SECONDS",
+            min=1.0,
+            help="The time limit for one submission.",
+        ),
+    ] = 1800.0,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            help="The number of processes; by default one per core.",
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="K/N", help="Grade only this share of the submissions."),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option("--dask", metavar="ADDRESS", help="Grade on the cluster of this scheduler."),
+    ] = None,
+    feedback: FeedbackName = None,
+    weights: WeightsFile = None,
+    form: FormatName = None,
+    lang: HtmlLang = None,
+    json: Json = False,
+    no_cache: NoCache = False,
+) -> int:
+    """Grade the test suites of a whole course; the same command continues where it was stopped."""
+    from harness.grade.cohort.run import WHOLE, grade_cohort, local_pool, parse_shard
+    from harness.grade.cohort.suites import SuiteOptions
+    from harness.grade.mutants import select as selected
+    from harness.report.cohort import CohortProgress
+    from harness.sandbox.pool import available_cores
+
+    session = CommandSession(breaks, engine, json=json, cached=not no_cache)
+    results = open_results(session, feedback=feedback, weights=weights, form=form, lang=lang)
+    results.weights.require_some(selected(session.catalogue, select))
+    options = SuiteOptions(
+        breaks=[str(path.resolve()) for path in breaks or ()],
+        engine=_engine_argument(engine),
+        selection=select,
+        correct=correct,
+        allow_conftest=allow_conftest,
+        limit=limit,
+        cached=not no_cache,
+        hidden=[str(folder.resolve()), str(out.resolve())],
+    )
+    share = parse_shard(shard) if shard else WHOLE
+    pool = local_pool(workers or available_cores(), submission_limit)
+    if dask:
+        from harness.grade.cohort.dask_pool import dask_pool
+
+        pool = dask_pool(dask, submission_limit)
+    with CohortProgress() as progress:
+        try:
+            roster = grade_cohort(
+                folder,
+                out,
+                options.opening,
+                pool,
+                shard=share,
+                seed=seed.encode() if seed is not None else None,
+                progress=progress.watch,
+            )
+        except (KeyboardInterrupt, Terminated) as request:
+            _say_how_to_continue(progress.done, progress.total)
+            if isinstance(request, Terminated):
+                request.reported = True
+                raise
+            raise typer.Exit(130) from None
+    if share.of > 1:
+        print(f"All {progress.total} submissions of shard {shard} are graded.")
+        print(f"next, with all {share.of} shards: harness merge {out} ... --out DIR")
+        return 0
+    return show_cohort(out, roster, results, feedback=bool(feedback or form))
+
+
+def _engine_argument(name: str | None) -> str | None:
+    """Return an engine's name so that it means the same in any folder; None for minigrad."""
+    from harness.engines import nearest_settings
+
+    if name is None:
+        settings = nearest_settings(Path())
+        return None if settings is None else str(settings)
+    file, colon, rest = name.partition(":")
+    return f"{Path(file).resolve()}{colon}{rest}" if Path(file).is_file() else name
+
+
+def _say_how_to_continue(done: int, total: int) -> None:
+    rest = " and stored: the same command continues from there"
+    print(f"harness: stopped; {done} of {total} submissions are graded{rest}", file=sys.stderr)
+
+
+def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedback: bool) -> int:
+    """Write and print the results; return 3 if the grader failed at one, and otherwise 0.
+
+    With `feedback`, also write what each author may see.
+    """
+    from harness.core.writing import PRIVATE, write_file
+    from harness.grade.cohort.tally import tally
+    from harness.report.cohort import as_table, summary, to_csv, to_markdown
+
+    result = tally(out, roster, results.weights)
+    if result.missing:
+        names = ", ".join(result.missing[:3]) + (" ..." if len(result.missing) > 3 else "")
+        problem = message(
+            "{count} of {total} submissions have no result: {names}",
+            count=len(result.missing),
+            total=len(roster),
+            names=names,
+        )
+        remedy = "grade the shards that they belong to, and merge all of them again"
+        raise UsageError(problem, remedy)
+    write_file(out / "scores.csv", to_csv(result), PRIVATE)
+    write_file(out / "missed.md", to_markdown(result), PRIVATE)
+    files = ["scores.csv", "missed.md"]
+    if feedback:
+        files.append(f"feedback/ ({_write_feedback(out, roster, results)} files)")
+    if results.session.json:
+        print_json(as_table(result))
+    else:
+        for line in summary(result):
+            print(line)
+        print(f"Written to {out}: {', '.join(files)}")
+    if result.failed:
+        print(
+            f"harness: the grader failed at {len(result.failed)} of them; "
+            "the same command tries these again",
+            file=sys.stderr,
+        )
+    return 3 if result.failed else 0
+
+
+def _write_feedback(out: Path, roster: Mapping[str, str], results: Results) -> int:
+    """Write a file for each submission, and return their number. Raises EnvironmentProblem."""
+    from harness.grade.cohort.folder import feedback_file
+    from harness.grade.cohort.tally import results_in
+    from harness.report.grading import SUFFIXES
+
+    written = 0
+    for result in results_in(out, roster):
+        file = feedback_file(out, result.submission, SUFFIXES[results.form])
+        results.write(results.disclosed(result.report, to_student=True), file)
+        written += 1
+    return written
+
+
+# ----- `harness merge`: the shards of a course -----
+
+
+def merge(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", help="The folders with their results.")
+    ],
+    out: ResultsFolder,
+    engine: EngineName = None,
+    breaks: Breaks = None,
+    feedback: FeedbackName = None,
+    weights: WeightsFile = None,
+    form: FormatName = None,
+    lang: HtmlLang = None,
+    json: Json = False,
+) -> int:
+    """Merge the results of the shards of a cohort."""
+    from harness.grade.cohort.merge import merge as merge_shards
+
+    session = CommandSession(breaks, engine, json=json)
+    results = open_results(session, feedback=feedback, weights=weights, form=form, lang=lang)
+    roster = merge_shards(folders, out)
+    return show_cohort(out, roster, results, feedback=bool(feedback or form))

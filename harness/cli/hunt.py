@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from harness.cli.options import Breaks, Json, Lang, NoCache, require_one
-from harness.cli.session import Session, complain, print_json
+from harness.cli.session import CommandSession, complain, print_json
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.message import message
 
@@ -62,7 +62,7 @@ def hunt(
     lang: Lang = None,
 ) -> int:
     """Find a hidden bug with as few clues as possible."""
-    session = Session(breaks, lang=lang, json=json, cached=not no_cache)
+    session = CommandSession(breaks, lang=lang, json=json, cached=not no_cache)
     wanted = _Wanted(_seed(seed, daily=daily), _level(level))
     session.show_mistakes()
     game = session.run(lambda: _open(session, wanted))
@@ -110,13 +110,13 @@ def _level(level: int | None) -> int | None:
     raise UsageError(message("no level `{level}`", level=level), remedy)
 
 
-def _hunts(session: Session) -> list[Hunt]:
+def _hunts(session: CommandSession) -> list[Hunt]:
     from harness.learn.hunt import hunts_in
 
     return hunts_in(session.journal.events)
 
 
-def _open(session: Session, wanted: _Wanted) -> _Game:
+def _open(session: CommandSession, wanted: _Wanted) -> _Game:
     """Return the last hunt that has not ended, if the options ask for it, or else a new one."""
     from harness.learn.clues import pool_of
     from harness.learn.events import HuntBegun, HuntKey
@@ -151,7 +151,7 @@ def _new_seed() -> int:
 class _Game:
     """A hunt, and everything that it needs."""
 
-    session: Session
+    session: CommandSession
     key: HuntKey
     pool: BugPool
 

@@ -22,7 +22,7 @@ from harness.cli.options import (
     VariantId,
     require_one,
 )
-from harness.cli.session import Session, print_json
+from harness.cli.session import CommandSession, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.sandbox.signals import Terminated
@@ -75,7 +75,7 @@ def show_kill_matrix(
         reports = html_room("reports")
     start = time.perf_counter()
     folders = [*(breaks or ()), *(only or ())]
-    session = Session(folders, engine, on, json=json, cached=not no_cache)
+    session = CommandSession(folders, engine, on, json=json, cached=not no_cache)
     if session.engine.foreign and accept:
         name = session.engine.name
         raise UsageError(
@@ -109,7 +109,7 @@ def show_kill_matrix(
 
 
 def _show(
-    session: Session,
+    session: CommandSession,
     matrix: Matrix,
     accepted: list[Path] | None,
     only: Sequence[Path],
@@ -125,7 +125,7 @@ def _show(
     show_left_out(session.console, session.catalogue, only)
 
 
-def _cached_matrix(session: Session, choice: Choice, start: float) -> Matrix | None:
+def _cached_matrix(session: CommandSession, choice: Choice, start: float) -> Matrix | None:
     """Return the cached matrix, with the time this took, if nothing it depends on has changed."""
     from harness.matrix.cached import MATRICES
 
@@ -135,7 +135,7 @@ def _cached_matrix(session: Session, choice: Choice, start: float) -> Matrix | N
 
 
 def _evaluated_matrix(
-    session: Session, choice: Choice, start: float, accept: bool
+    session: CommandSession, choice: Choice, start: float, accept: bool
 ) -> tuple[Matrix, list[Path] | None]:
     """Return the matrix, and the files that `--accept` has written."""
     from harness.matrix import verdict
@@ -154,7 +154,7 @@ def _seconds(start: float) -> float:
     return round(time.perf_counter() - start, 3)
 
 
-def _evaluate_all(session: Session, plan: Plan) -> Evaluations:
+def _evaluate_all(session: CommandSession, plan: Plan) -> Evaluations:
     """Run the plan with a progress line. If it is interrupted, print how much was finished."""
     from harness.experiment.baseline import Baseline
     from harness.matrix.evaluate import evaluate_all

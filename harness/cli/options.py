@@ -58,41 +58,6 @@ EngineName = Annotated[
         help="Another engine: `module:Class`, `path/to/tensor.py:Class`, or a harness.toml.",
     ),
 ]
-Selection = Annotated[
-    str,
-    typer.Option(
-        "--select",
-        metavar="SELECTION",
-        help="Breaks: ids, family:NAME, unit:NAME, level:N, track or all, separated by commas.",
-    ),
-]
-CorrectVariants = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--correct",
-        metavar="VARIANT",
-        help="A variant on which the tests must pass; may be repeated.",
-    ),
-]
-Seed = Annotated[
-    str | None,
-    typer.Option(
-        "--seed", metavar="TEXT", help="The secret seed of the rewrites; do not publish it."
-    ),
-]
-AllowConftest = Annotated[
-    bool,
-    typer.Option(
-        "--allow-conftest/--no-conftest",
-        help="Whether to include a submission's conftest.py files (the default).",
-    ),
-]
-Limit = Annotated[
-    int,
-    typer.Option(
-        "--limit", metavar="SECONDS", min=1, help="The limit of processor time for one run."
-    ),
-]
 HtmlFile = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Also write an HTML file.")
 ]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.cli.questions import (
-    CHOICES,
-    are_numbers,
-    is_right,
-    names_a_choice,
-    read_prediction,
-)
-from harness.core.report import Prediction, Report, RunReport
+from harness.core.report import Prediction, QuestionReport, Report, RunReport
 from harness.core.vocabulary import OUTCOMES, Loss, Outcome
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -25,6 +20,88 @@ from harness.report.terminal import Screen, outcome_text
 
 if TYPE_CHECKING:
     from harness.training.record import TrainingReport
+
+# ----- What a typed answer means: an outcome, or the answer to a question of a page -----
+
+CHOICES: tuple[Outcome, ...] = (
+    "silent-corruption",
+    "crash",
+    "disguised-correct",
+    "not-reached",
+)
+"""The outcomes that a learner may predict; the others do not depend on the probe."""
+
+
+def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
+    """Return the outcome that an answer names, in full or by its first letters; None if empty.
+
+    The names in the language come first, and the English ones are accepted too. Raises ValueError,
+    with the remedy, for anything else.
+    """
+    word = answer.strip().lower()
+    if not word:
+        return None
+    for names in ({say(outcome): outcome for outcome in CHOICES}, {name: name for name in CHOICES}):
+        for name, outcome in names.items():
+            if name.startswith(word):
+                return outcome
+    *letters, last = (say(outcome)[0] for outcome in CHOICES)
+    choices = say("{first} or {next}", first=", ".join(letters), next=last)
+    raise ValueError(say("Type {choices}; ? shows the code", choices=choices))
+
+
+def names_a_choice(typed: str, choices: Sequence[str], say: Language = ENGLISH) -> bool:
+    """Whether what was typed means one of the choices: its text, or its number."""
+    return any(
+        is_right(typed, QuestionReport("", None, "", choice, "", list(choices)), say)
+        for choice in choices
+    )
+
+
+def is_right(typed: str, question: QuestionReport, say: Language = ENGLISH) -> bool:
+    """Whether what was typed means the observed answer.
+
+    Numbers are compared to three significant digits, and may be fractions such as 1/3; spaces and
+    brackets do not matter. A choice may be named by its number, unless the choices are numbers.
+    """
+    answer, choices = question.answer or "", question.choices
+    if choices and not are_numbers(choices) and typed.isdecimal():
+        numbered = {str(number): choice for number, choice in enumerate(choices, start=1)}
+        return numbered.get(typed) == answer
+    if answer in OUTCOMES:
+        try:
+            return read_prediction(typed, say) == answer
+        except ValueError:
+            return _plain(typed) == _plain(say(answer))
+    if _plain(typed) in (_plain(answer), _plain(say(answer))):
+        return True
+    numbers = _numbers(typed)
+    return numbers is not None and numbers == _numbers(answer)
+
+
+def are_numbers(choices: Sequence[str]) -> bool:
+    """Whether the choices are numbers, so that they cannot be numbered."""
+    return any(choice.lstrip("-").isdecimal() for choice in choices)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s", "", text).casefold()
+
+
+def _numbers(text: str) -> list[str] | None:
+    """Return the numbers of a list or a shape, to three significant digits; None for other text."""
+    parts = re.split(r"[\s,]+", re.sub(r"[\[\]()]", " ", text).strip(" ,"))
+    try:
+        return [f"{_number(part):.3g}" for part in parts if part]
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return None
+
+
+def _number(text: str) -> float:
+    return float(Fraction(text)) if re.fullmatch(r"[-+]?\d{1,9}/\d{1,9}", text) else float(text)
+
+
+# ----- A page with probes -----
 
 CODE = "?"
 """What to type to see the probe's code."""
@@ -55,7 +132,7 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True)
-class _Item:
+class _Prompt:
     """One thing to predict: an outcome, or the answer to a question of the page."""
 
     probe: Probe
@@ -98,11 +175,11 @@ def predict(
     Yields each prediction as soon as it is answered; the end of the input skips the rest.
     `observe` waits for the outcomes.
     """
-    say, items = console.say, list(_items(page, probes, questions))
+    say, items = console.say, list(_prompts(page, probes, questions))
     _show_legend(console)
     explained: set[Outcome] = set(CHOICES)
     for number, item in enumerate(items, start=1):
-        _show_item(console, item, f"{number}/{len(items)}")
+        _show_prompt(console, item, f"{number}/{len(items)}")
         try:
             typed = _typed(console, item)
         except EOFError:
@@ -121,7 +198,7 @@ def predict(
     console.print()
 
 
-def _items(page: Page, probes: Sequence[Probe], questions: Sequence[Asked]) -> Iterator[_Item]:
+def _prompts(page: Page, probes: Sequence[Probe], questions: Sequence[Asked]) -> Iterator[_Prompt]:
     """Yield what to ask: each probe's outcome, for each loss if the page says they differ;
     then the page's questions about it.
     """
@@ -133,12 +210,12 @@ def _items(page: Page, probes: Sequence[Probe], questions: Sequence[Asked]) -> I
         stated = {page.expected(None, probe.name, loss) for loss in probe.losses}
         if max(len(stated), len(outcomes)) > 1:
             for loss in probe.losses:
-                yield _Item(probe, loss, outcomes.get(loss), others=bool(numbers))
+                yield _Prompt(probe, loss, outcomes.get(loss), others=bool(numbers))
         else:
             asked = next(iter(outcomes.values()), None)
-            yield _Item(probe, None, asked, others=bool(numbers))
+            yield _Prompt(probe, None, asked, others=bool(numbers))
         for question in numbers:
-            yield _Item(probe, question.loss, question)
+            yield _Prompt(probe, question.loss, question)
 
 
 def _show_legend(console: Screen) -> None:
@@ -149,7 +226,7 @@ def _show_legend(console: Screen) -> None:
     console.print(say("Enter skips a question; ? shows the code; Ctrl-D skips the rest."))
 
 
-def _show_item(console: Screen, item: _Item, number: str) -> None:
+def _show_prompt(console: Screen, item: _Prompt, number: str) -> None:
     say = console.say
     doc = say(item.probe.doc.splitlines()[0])
     loss = {
@@ -170,7 +247,7 @@ def _labelled_choices(question: Asked) -> Iterator[tuple[str, str]]:
         yield "" if are_numbers(question.choices) else f"{number}  ", choice
 
 
-def _typed(console: Screen, item: _Item) -> str:
+def _typed(console: Screen, item: _Prompt) -> str:
     """Return what is typed, once it can be read; empty if the question is skipped."""
     while True:
         typed = console.input("  > ").strip()
@@ -185,7 +262,7 @@ def _typed(console: Screen, item: _Item) -> str:
         return typed
 
 
-def _check(typed: str, item: _Item, say: Language) -> None:
+def _check(typed: str, item: _Prompt, say: Language) -> None:
     """Raise ValueError, with the remedy, for an answer that cannot be right."""
     if item.question is None or item.is_outcome:
         read_prediction(typed, say)
@@ -195,7 +272,7 @@ def _check(typed: str, item: _Item, say: Language) -> None:
 
 
 def _answered(
-    page: Page, item: _Item, typed: str, report: Report, say: Language
+    page: Page, item: _Prompt, typed: str, report: Report, say: Language
 ) -> tuple[Prediction, Text]:
     """Return the prediction with what was observed, and the answer to show."""
     if item.question and not item.is_outcome:
@@ -221,7 +298,7 @@ def _answered(
     )
 
 
-def _reason(item: _Item, run: RunReport, report: Report, say: Language) -> str:
+def _reason(item: _Prompt, run: RunReport, report: Report, say: Language) -> str:
     """Return why the run ends this way, in the page's words if the page says why."""
     asked = item.question.question if item.question else ""
     because = next((q.because for q in report.questions if asked and q.question == asked), "")
@@ -231,7 +308,7 @@ def _reason(item: _Item, run: RunReport, report: Report, say: Language) -> str:
 
 
 def _answered_question(
-    page: Page, item: _Item, text: str, typed: str, report: Report, say: Language
+    page: Page, item: _Prompt, text: str, typed: str, report: Report, say: Language
 ) -> tuple[Prediction, Text]:
     question = next(entry for entry in report.questions if entry.question == text)
     right = is_right(typed, question, say)

@@ -131,7 +131,7 @@ class Background(Generic[Result]):
 
 
 @dataclass(frozen=True)
-class Session:
+class CommandSession:
     """The resources of a command, each opened when it is first used."""
 
     breaks: Sequence[Path] | None = None

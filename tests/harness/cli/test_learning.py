@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import start
-from harness.cli.recording import record_break
-from harness.cli.session import Session
+from harness.cli import show, track
+from harness.cli.break_ import record_break
+from harness.cli.session import CommandSession
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.learn.events import (
@@ -261,7 +261,7 @@ def test_predictions_and_the_page_are_remembered() -> None:
 
 
 def test_whatever_was_typed_can_be_read_again() -> None:
-    session = Session(cached=False)
+    session = CommandSession(cached=False)
     page = session.page("sub-sign")
     report = report_of(("sub", None, "crash"))
     typed = prediction("\x1b[A\udc80", "x" * 5000, question="One\nline?")
@@ -300,13 +300,13 @@ def test_the_track_keeps_the_language_of_the_option() -> None:
 def test_an_error_on_the_track_is_in_the_language_of_the_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(_session: Session, page: str) -> None:
+    def refuse(page: str, **_options: object) -> int:
         raise UsageError(message("{path} already exists", path=page), "choose another id")
 
-    session = Session(lang="es")
+    session = CommandSession(lang="es")
     myth = next(page for page in TRACK if CATALOGUE.page(page).front.kind == "myth")
-    monkeypatch.setitem(start._COMMANDS, "myth", refuse)
-    start._run(session, myth)
+    monkeypatch.setattr(show, "myth", refuse)
+    track._run(session, myth)
     assert f"harness: {myth} ya existe\n  solución: elige otro id" in capsys.readouterr().err
 
 
@@ -438,7 +438,7 @@ def test_the_options_of_an_exercise_exclude_each_other(tmp_path: Path) -> None:
 
 
 def test_after_the_last_page_of_the_track_the_next_command_is_named() -> None:
-    session = Session()
+    session = CommandSession()
     first, last = CATALOGUE.page(TRACK[0]), CATALOGUE.page(TRACK[-1])
     assert session.following(first).startswith(f"harness break {TRACK[1]}  (2/")
     assert session.following(last) == "harness start  (what comes after the track)"

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from harness.cli.prediction import ask_moves, predict
-from harness.cli.questions import CHOICES, read_prediction
+from harness.cli.prediction import CHOICES, ask_moves, predict, read_prediction
 from harness.core.message import message
 from harness.core.report import Prediction, QuestionReport, Report
 from harness.core.vocabulary import LOSSES

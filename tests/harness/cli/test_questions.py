@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.cli.questions import is_right
+from harness.cli.prediction import is_right
 from harness.core.report import QuestionReport
 from harness.pages.probe import Probe
 from harness.report.language import open_language

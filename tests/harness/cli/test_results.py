@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.cli.grade import show_result
-from harness.cli.results import Results, open_results
-from harness.cli.session import Session
+from harness.cli.grade import Results, open_results, show_result
+from harness.cli.session import CommandSession
 from harness.core.errors import BreaklabError
 from harness.grade import grading
 from harness.grade.plan import GradingPlan
@@ -22,7 +21,7 @@ ONE_VARIANT = ("--correct", "sub-is-add-of-neg")
 
 
 def opened(width: int = 80, **options: Any) -> Results:
-    session = Session()
+    session = CommandSession()
     vars(session).update(catalogue=CATALOGUE, console=Screen(file=io.StringIO(), width=width))
     return open_results(session, **options)
 

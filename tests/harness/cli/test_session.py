@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.session import Count, Session, _wrapped
+from harness.cli.session import CommandSession, Count, _wrapped
 from harness.core.errors import UsageError
 from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness
@@ -48,7 +48,7 @@ def test_a_terminal_without_controls_has_its_width_too() -> None:
 
 
 def test_what_a_session_opens_it_opens_once() -> None:
-    session = Session(cached=False)
+    session = CommandSession(cached=False)
     assert session.catalogue is session.catalogue
     assert session.cache is session.cache
     assert session.engine is session.engine
@@ -56,7 +56,7 @@ def test_what_a_session_opens_it_opens_once() -> None:
 
 
 def test_a_whole_training_runs_on_minigrad_and_no_engine_can_be_named() -> None:
-    session = Session(engine_name="other.py:Tensor", cached=False)
+    session = CommandSession(engine_name="other.py:Tensor", cached=False)
     with pytest.raises(UsageError, match="leave --engine out"):
         session.context_for(session.page("labels-noisy"))
     plain = session.page("sub-sign")
@@ -82,7 +82,7 @@ def test_items_are_yielded_one_by_one_each_as_soon_as_it_is_there() -> None:
             threads.add(threading.get_ident())
             yield item
 
-    for item in Session(cached=False).each(items()):
+    for item in CommandSession(cached=False).each(items()):
         assert made == list(range(item + 1))
     assert made == [0, 1, 2]
     assert threads == {threading.get_ident()}, "forked processes end with the thread that forks"

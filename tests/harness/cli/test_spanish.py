@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import COMMANDS
-from harness.cli.questions import is_right
-from harness.cli.session import Session
+from harness.cli.prediction import is_right
+from harness.cli.session import CommandSession
 from harness.core.report import QuestionReport
 from harness.pages.front_matter import Break
 from harness.pages.translation import phrases
@@ -97,7 +97,7 @@ def test_an_exercise_is_in_spanish(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("without_oracles")
 def test_why_and_beware_of_a_break_are_in_spanish() -> None:
     shown = squeezed(harness("break", "skip-unbroadcast", **SPAIN).stdout)
-    front = Session(lang="es").translated(CATALOGUE.page("skip-unbroadcast")).front
+    front = CommandSession(lang="es").translated(CATALOGUE.page("skip-unbroadcast")).front
     assert isinstance(front, Break)
     assert front.why.startswith("El broadcasting copia")
     assert f"Por qué {front.why} " in shown
@@ -105,7 +105,7 @@ def test_why_and_beware_of_a_break_are_in_spanish() -> None:
 
 
 def test_the_questions_of_a_break_are_asked_in_spanish() -> None:
-    page, session = CATALOGUE.page("recursive-topological-order"), Session(lang="es")
+    page, session = CATALOGUE.page("recursive-topological-order"), CommandSession(lang="es")
     front = page.front
     assert isinstance(front, Break)
     session.translated(page)
@@ -122,7 +122,7 @@ def test_the_questions_of_a_break_are_asked_in_spanish() -> None:
 
 
 def test_the_questions_of_every_translated_break_are_translated() -> None:
-    session = Session(lang="es")
+    session = CommandSession(lang="es")
     for page_id in CATALOGUE.translated:
         page = CATALOGUE.page(page_id)
         if isinstance(page.front, Break):

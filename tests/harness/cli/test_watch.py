@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.watch import run_child
+from harness.cli.tasks import run_child
 from tests.harness.cli.terminal import CTRL_C, dialogue
 from tests.harness.command import harness
 from tests.harness.sound_myth import SOUND_MYTH

@@ -11,9 +11,8 @@ import pytest
 import typer
 
 from harness.answer_key.outcome import KINDS, REFUSED, REFUSED_ELSEWHERE
-from harness.cli.app import open_app
-from harness.cli.help import commands_in, paragraphs, parameters_of, usage_words
-from harness.cli.questions import CHOICES, read_prediction
+from harness.cli.app import commands_in, open_app, paragraphs, parameters_of, usage_words
+from harness.cli.prediction import CHOICES, read_prediction
 from harness.core.errors import PageError, UsageError
 from harness.core.message import Kind, message, verbatim
 from harness.core.run import Failure

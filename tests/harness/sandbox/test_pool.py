@@ -8,7 +8,7 @@ from multiprocessing import active_children
 
 import pytest
 
-from harness.cli.session import Background, Session
+from harness.cli.session import Background, CommandSession
 from harness.sandbox.pool import map_in_parallel
 from harness.sandbox.signals import Terminated, ignore_requests, requests_raised
 from tests.harness.command import REQUESTS, handlers_restored
@@ -62,7 +62,7 @@ def test_a_stopped_command_ends_the_pool_in_its_background() -> None:
     while len(active_children()) < 2:
         assert not background._ended.is_set()
     with pytest.raises(Terminated), requests_raised():
-        Session(json=True).wait(background)
+        CommandSession(json=True).wait(background)
     assert background._ended.is_set()
     assert not active_children()
 
