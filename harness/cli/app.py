@@ -67,7 +67,6 @@ def main() -> None:
     atexit.register(gc.freeze)  # or Python searches the syntax trees for cycles after the last word
     traceback = "--traceback" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
-    called = arguments[0] if arguments and arguments[0] in COMMANDS else None
     _open_streams()
     try:
         _require_utf8(arguments)
@@ -75,7 +74,7 @@ def main() -> None:
             _refuse_courses(arguments)
         try:
             with requests_raised():
-                _run(_command(open_app(called), arguments), arguments)
+                _run(arguments)
         finally:
             _note_weak_isolation(arguments)
     except Exception as error:
@@ -115,12 +114,6 @@ def _language(arguments: Sequence[str]) -> Language:
         return open_language(None)
     except OSError:  # no file can be opened, which may be the error to report
         return ENGLISH
-
-
-def _command(app: typer.Typer, arguments: Sequence[str]) -> Callable[..., object]:
-    """Return the command line, with its help in the reader's language."""
-    say = _language(arguments)
-    return app if say.code == "en" else _translated(app, say)
 
 
 def _note_weak_isolation(arguments: Sequence[str]) -> None:
@@ -236,10 +229,13 @@ def _open_streams() -> None:
         setattr(sys, name, VisibleStream(stream))
 
 
-def _run(app: Callable[..., object], arguments: list[str]) -> None:
+def _run(arguments: list[str]) -> None:
     """Run the command, and write all of its output."""
+    called = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    app, say = open_app(called), _language(arguments)
+    command = app if say.code == "en" else _translated(app, say)
     try:
-        app(arguments, prog_name="harness")  # also for `python -m harness`
+        command(arguments, prog_name="harness")  # also for `python -m harness`
     finally:
         sys.stdout.flush()
 

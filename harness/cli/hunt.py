@@ -262,7 +262,7 @@ class _Game:
         if not place:
             problem = message("`{text}` does not name a place", text=text.strip())
             raise UsageError(problem, "add the function, or FILE.py:LINE")
-        return family, read_place(place, self.bug.engine)
+        return family, read_place(place, self.bug.experiment.clean)
 
     def end(self, family: str, place: GuessedPlace) -> None:
         """Record whether the answer is right."""
@@ -272,7 +272,7 @@ class _Game:
         answer = HuntAnswer(
             hunt=self.key,
             family=family == self.bug.suspect.family,
-            place=judge(place, self.bug.experiment.broken.sites, self.bug.engine),
+            place=judge(place, self.bug.experiment.broken.sites, self.bug.experiment.clean),
             par=sum(clue.passes for clue in self.par),
         )
         self.session.journal.record(answer)

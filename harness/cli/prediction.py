@@ -84,6 +84,12 @@ def are_numbers(choices: Sequence[str]) -> bool:
     return any(choice.lstrip("-").isdecimal() for choice in choices)
 
 
+def numbered(choices: Sequence[str], say: Language) -> Iterator[str]:
+    """Yield the choices in the language, each after its number unless they are numbers."""
+    for number, choice in enumerate(choices, start=1):
+        yield say(choice) if are_numbers(choices) else f"{number}  {say(choice)}"
+
+
 def _plain(text: str) -> str:
     return re.sub(r"\s", "", text).casefold()
 
@@ -238,13 +244,8 @@ def _show_prompt(console: Screen, item: _Prompt, number: str) -> None:
     console.print(Text.assemble(f"\n{number}  ", (item.probe.name, "bold")))
     console.print(Padding(Text(text), (0, 0, 0, 2)))
     if item.question and not item.is_outcome:
-        for label, choice in _labelled_choices(item.question):
-            console.print(Text(f"    {label}{say(choice)}"))
-
-
-def _labelled_choices(question: Asked) -> Iterator[tuple[str, str]]:
-    for number, choice in enumerate(question.choices, start=1):
-        yield "" if are_numbers(question.choices) else f"{number}  ", choice
+        for choice in numbered(item.question.choices, say):
+            console.print(Text(f"    {choice}"))
 
 
 def _typed(console: Screen, item: _Prompt) -> str:

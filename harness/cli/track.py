@@ -216,6 +216,7 @@ def _ask(session: CommandSession, phase: SelfTestPhase, page: str, context: Cont
 
 
 def _show_question(session: CommandSession, phase: SelfTestPhase, item: SelfTestQuestion) -> None:
+    from harness.cli.prediction import numbered
     from harness.report.terminal import show_diff
 
     title = session.translated(item.page).title
@@ -226,9 +227,8 @@ def _show_question(session: CommandSession, phase: SelfTestPhase, item: SelfTest
     texts = [change.text.rstrip() for change in item.page.diffs("minigrad")]
     show_diff(console, "\n".join(texts), ())
     console.print(Text(f"\n{item.probe.name}: {say(item.question.question)}"))
-    numbered = not any(choice.lstrip("-").isdecimal() for choice in item.question.choices)
-    for number, choice in enumerate(item.question.choices, start=1):
-        console.print(Text(f"  {number}  {say(choice)}" if numbered else f"  {say(choice)}"))
+    for choice in numbered(item.question.choices, say):
+        console.print(Text(f"  {choice}"))
 
 
 def _read_answer(session: CommandSession, probe: Probe) -> str | None:

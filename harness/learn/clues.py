@@ -25,7 +25,6 @@ from harness.core.vocabulary import Loss
 from harness.diagnostics import DIAGNOSTICS, Observation
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.trajectory import compare_logs
-from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, CleanRun
 from harness.experiment.patching import Experiment
 from harness.matrix.catches import Pair
@@ -33,7 +32,6 @@ from harness.matrix.committed import committed_file, read_committed
 from harness.matrix.plan import size_of
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
-from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 
@@ -260,16 +258,6 @@ class HiddenBug:
     catalogue: Catalogue
     cache: Cache
 
-    @property
-    def page(self) -> Page:
-        """The page of the bug."""
-        return self.experiment.page
-
-    @property
-    def engine(self) -> Engine:
-        """The unbroken engine."""
-        return self.experiment.clean
-
 
 def investigate(bug: HiddenBug, clue: Clue) -> Evidence:
     """Return what the clue shows of the bug.
@@ -281,8 +269,8 @@ def investigate(bug: HiddenBug, clue: Clue) -> Evidence:
     baseline = Baseline(bug.cache, chosen)
     for reason in baseline.missing().values():
         raise UsageError(reason, "buy another clue; no hunt needs this library")
-    clean = baseline.clean(bug.engine, [probe])
-    runs = baseline.broken(bug.engine, bug.experiment.broken, [probe])
+    clean = baseline.clean(bug.experiment.clean, [probe])
+    runs = baseline.broken(bug.experiment.clean, bug.experiment.broken, [probe])
     if clue.kind == LOG:
         return _read_log(clue, clean[probe.name, None].run, runs[0])
     if clue.kind == GRADIENTS:

@@ -276,7 +276,7 @@ def show_end(console: Screen, hunt: Hunt, bug: HiddenBug, par: Sequence[Clue]) -
     say, answer = console.say, hunt.answer
     assert answer is not None
     console.print(Text(_judgement(hunt, say), "bold green" if hunt.is_solved else "bold red"))
-    console.print(f"{bug.suspect.family}: {bug.page.id}")
+    console.print(f"{bug.suspect.family}: {bug.suspect.id}")
     show_change(console, bug.experiment)
     console.print(
         say(
@@ -288,7 +288,7 @@ def show_end(console: Screen, hunt: Hunt, bug: HiddenBug, par: Sequence[Clue]) -
         )
     )
     console.print(say("(100 for no more, minus 10 for each doubling; half for the family alone.)"))
-    console.print(Text(f"\n{say('Next')}  harness break {bug.page.id}"), soft_wrap=True)
+    console.print(Text(f"\n{say('Next')}  harness break {bug.suspect.id}"), soft_wrap=True)
 
 
 def _judgement(hunt: Hunt, say: Language) -> str:
@@ -321,13 +321,13 @@ def summary_entry(hunt: Hunt, bug: HiddenBug, par: Sequence[Clue]) -> Mapping[st
         "place": answer.place,
         "score": hunt.score,
         "bug": {
-            "id": bug.page.id,
+            "id": bug.suspect.id,
             "family": bug.suspect.family,
             "sites": bug.experiment.sites,
             "diff": bug.experiment.diff,
         },
         "par": {"passes": answer.par, "clues": [clue.name for clue in par]},
-        "next": f"harness break {bug.page.id}",
+        "next": f"harness break {bug.suspect.id}",
     }
 
 

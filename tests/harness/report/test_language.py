@@ -64,9 +64,7 @@ RENDERERS = [
     ROOT / "report" / "exercise.py",
     ROOT / "report" / "glossary" / "__init__.py",
     ROOT / "cli" / "app.py",
-    ROOT / "cli" / "help.py",
     ROOT / "cli" / "prediction.py",
-    ROOT / "cli" / "questions.py",
     ROOT / "cli" / "break_.py",
     ROOT / "cli" / "session.py",
     ROOT / "report" / "progress.py",
@@ -74,8 +72,7 @@ RENDERERS = [
     ROOT / "report" / "hunt.py",
     ROOT / "cli" / "hunt.py",
     ROOT / "report" / "repair.py",
-    *(ROOT / "cli" / f"{name}.py" for name in ("exercise", "fix", "html", "list", "progress")),
-    *(ROOT / "cli" / f"{name}.py" for name in ("options", "self_test", "start", "watch")),
+    *(ROOT / "cli" / f"{name}.py" for name in ("options", "show", "tasks", "track")),
 ]
 
 TEMPLATES = list((ROOT / "report" / "html" / "templates").iterdir())
