@@ -33,12 +33,10 @@ from harness.core.run import (
     message_of,
 )
 from harness.core.vocabulary import Loss, Phase
-from harness.engines.call_recorder import CallRecorder
+from harness.engines.calling import origin_of
 from harness.engines.library import Library
-from harness.engines.loader import compile_files, load
-from harness.engines.origin import origin_of
+from harness.engines.loading import CallRecorder, Loaded, compile_files, load
 from harness.engines.survey import Survey
-from harness.engines.swapping import Loaded
 from harness.pages.probe import Probe
 from harness.runs.coverage import called_functions
 from harness.runs.first_use import prepare_library
@@ -271,7 +269,7 @@ class _Session:
             module = _import_engine(job)
         if job.dialect.kind is None:
             return Library(job.dialect, module)
-        from harness.engines.adapter.adapters import open_library  # for foreign engines only
+        from harness.engines.adapter import open_library  # for foreign engines only
 
         return open_library(job.dialect, module)
 

@@ -13,11 +13,11 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from harness.core.run import NumericArray
-from harness.engines.adapter.calling import attribute_of, attributes_of, takes_nothing
+from harness.engines.calling import attribute_of, attributes_of, parameters_of, takes_nothing
 from harness.engines.engine import Dialect
-from harness.engines.expressions import names_in, substituted
+from harness.engines.library import names_in, substituted
 
-Form = TypeVar("Form")
+AnyForm = TypeVar("AnyForm")
 
 USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter", "Array", "Matrix", "Scalar")
 ARRAY_ATTRIBUTES = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
@@ -73,13 +73,6 @@ def _backward_methods(target: Any) -> list[str]:
 def _public_or_private(target: Any) -> list[str]:
     """The names of all attributes except special ones."""
     return [name for name in attributes_of(target) if not name.startswith("__")]
-
-
-def _parameters(function: Any) -> list[str]:
-    try:
-        return list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return []
 
 
 def values(declared: str, t: Any) -> list[str]:
@@ -187,10 +180,10 @@ def _constants(leaf: str) -> list[str]:
 
 def _each(
     constants: list[str],
-    forms: Callable[[str, Any, list[str]], Iterator[Form]],
+    forms: Callable[[str, Any, list[str]], Iterator[AnyForm]],
     target: Any,
     modules: list[str],
-) -> list[Form]:
+) -> list[AnyForm]:
     return [form for constant in constants for form in forms(constant, target, modules)]
 
 
@@ -215,7 +208,7 @@ def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
     scalars = _scalars(constant, modules)
     for method in backward_methods(target):
         yield from (f"t.{method}(cotangent)", f"t.{method}({constant})")
-        for name in _parameters(attribute_of(target, method)):
+        for name in parameters_of(attribute_of(target, method)) or ():
             if re.search(r"grad|seed|cotangent|upstream|dy|dout", name.lower()):
                 yield from (f"t.{method}({name}=cotangent)", f"t.{method}({name}={constant})")
         yield from (f"{scalar}.{method}()" for scalar in scalars)
@@ -292,9 +285,10 @@ def _optimizers(constant: str, _: Any, modules: list[str]) -> Iterator[BackwardF
     for module, name in _classes(modules):
         optimizer = attribute_of(sys.modules[module], name)
         methods = [m for m in attributes_of(optimizer) if _MINIMIZES.fullmatch(m)]
-        rates = [p for p in _parameters(optimizer) if _RATE.fullmatch(p.lower())]
+        rates = [p for p in parameters_of(optimizer) or () if _RATE.fullmatch(p.lower())]
         for method in sorted(methods, key=lambda m: not m.startswith("minimi")):
-            if not rates or len(_parameters(attribute_of(optimizer, method))) < 2:  # with `self`
+            parameters = parameters_of(attribute_of(optimizer, method)) or ()  # with `self`
+            if not rates or len(parameters) < 2:
                 continue
             for scalar in _scalars(constant, modules):
                 for rate, gradients in _STEPS:

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from harness.core.run import NumericArray
-from harness.engines.adapter.adapters import open_library
+from harness.engines.adapter import open_library
 from harness.engines.engine import Dialect
-from harness.engines.expressions import substituted
-from harness.engines.survey.attempts import Attempts
+from harness.engines.library import substituted
+from harness.engines.survey.attempts import Attempts, Shape, same, sample
 from harness.engines.survey.forms import (
     ARRAY_ATTRIBUTES,
     STEP,
@@ -36,12 +36,11 @@ from harness.engines.survey.forms import (
     values,
 )
 from harness.engines.survey.leaves import MOST, leaves, switched_on
-from harness.engines.survey.numbers import Shape, same, sample
 
-Stage = Callable[[str], list[BackwardForm]]
+FormsOfLeaf = Callable[[str], list[BackwardForm]]
 Readings = dict[str, list[str]]
 """Expressions that read the data of a leaf, by the expression that makes it."""
-Work = Callable[[BackwardForm], list[str]]
+Attempt = Callable[[BackwardForm], list[str]]
 
 _USUAL: tuple[Shape, ...] = ((2, 3), (2, 3, 4))
 """The shapes of leaves: three axes are for engines that add one to two."""
@@ -105,7 +104,7 @@ class Search:
         stages = self._storing, self._returning
         return next(filter(None, (self._with(stage, alone=alone) for stage in stages)), None)
 
-    def _with(self, stage: Stage, *, alone: bool) -> Dialect | None:
+    def _with(self, stage: FormsOfLeaf, *, alone: bool) -> Dialect | None:
         x, cotangent = sample(self.shape), sample(self.shape, 1)
         for leaf, readings in self._leaves(x):
             work = partial(self._differentiate, leaf, readings, x, cotangent)
@@ -116,7 +115,9 @@ class Search:
                 break
         return None
 
-    def _works(self, forms: list[BackwardForm], work: Work, *, alone: bool) -> Iterator[list[str]]:
+    def _works(
+        self, forms: list[BackwardForm], work: Attempt, *, alone: bool
+    ) -> Iterator[list[str]]:
         """Yield what `work` finds with a form in a fork of its own.
 
         Unless `alone`, only the first form that works in one fork after the others is tried.
@@ -332,6 +333,6 @@ class Search:
         )
 
 
-def _first(forms: list[BackwardForm], work: Work) -> list[str]:
+def _first(forms: list[BackwardForm], work: Attempt) -> list[str]:
     """The position of the first form that works; empty if there is none."""
     return [*islice((str(position) for position, form in enumerate(forms) if work(form)), 1)]

@@ -13,8 +13,7 @@ import pytest
 from harness.core.errors import BreaklabError
 from harness.core.run import Digest, Run
 from harness.engines.engine import find_engine
-from harness.engines.loader import compile_files
-from harness.engines.swapping import Functions, Loaded, differ
+from harness.engines.loading import Functions, Loaded, compile_files, differ
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import clean_engine, prepare
 from harness.pages.front_matter import ProbedFront
