@@ -25,7 +25,7 @@ import msgspec
 import pytest
 from _pytest.config import ConftestImportFailure, _prepareconfig
 
-from harness.answer_key.visits import visits
+from harness.answer_key.walks import visits
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 from harness.engines.loading import find_in_memory

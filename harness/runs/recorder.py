@@ -6,7 +6,7 @@ and a tuple, an int and an equal float, a graph with another node are the same. 
 compiled with calls of the recorder around the bodies of these functions (see
 `harness.engines.instrumentation`), so nothing is evaluated twice.
 
-If the engine records its backward walks, `harness.answer_key.visits` adds what each node received
+If the engine records its backward walks, `harness.answer_key.walks` adds what each node received
 and passed on to operands that need it. Then calls inside a backward rule, which are marked as
 `INNER`, do not count: a rule may also return a number that nobody uses.
 """
