@@ -88,8 +88,7 @@ def judge(run: Run, clean: Run, siblings: Sequence[Run] = ()) -> Judgement:
             return Judgement("disguised-correct", None, _why_correct(run, clean, siblings))
         choice = message(Kind.AT_KINK, difference=chosen[0].evidence)
         return Judgement("convention", None, choice, chosen[0].first_divergence)
-    evidence = _with_ending(differences[0].evidence, run, clean)
-    return replace(differences[0], evidence=evidence, better_than_correct=_is_better(run, clean))
+    return _with_ending(differences[0], run, clean)
 
 
 NEVER_RAN = message("the patched code never ran in this probe")
@@ -196,23 +195,19 @@ def _differences(
     equal.
     """
     differences = [
-        *_unlike_output(run, clean),
-        *_unlike_gradients(run, clean, siblings, choices or {}),
+        *_unlike_results(run, clean, siblings, choices or {}),
         *_unlike_log(run, clean),
         *_unlike_effects(run, clean),
     ] or [*_unlike_leaves(run, clean, choices or {})]
     return sorted(differences, key=lambda difference: KINDS.index(str(difference.kind)))
 
 
-def _unlike_output(run: Run, clean: Run) -> Iterator[Judgement]:
+def _unlike_results(
+    run: Run, clean: Run, siblings: Sequence[Run], choices: ValidChoices
+) -> Iterator[Judgement]:
     if run.output and clean.output:
         moves = slack(clean, OUTPUT)
         yield from _compare(message(Kind.OUTPUT), run.output, clean.output, moves=moves)
-
-
-def _unlike_gradients(
-    run: Run, clean: Run, siblings: Sequence[Run], choices: ValidChoices
-) -> Iterator[Judgement]:
     for name, expected in clean.gradients.items():
         if name not in run.gradients or CREATED.fullmatch(name):
             continue
@@ -449,21 +444,18 @@ def _different_endings(run: Run, clean: Run) -> tuple[float, float] | None:
     return None if _digits(actual) == _digits(expected) else (actual, expected)
 
 
-def _is_better(run: Run, clean: Run) -> bool:
-    """Whether the loss ends lower."""
-    losses = _different_endings(run, clean)
-    return losses is not None and losses[0] < losses[1]
-
-
-def _with_ending(difference: Message, run: Run, clean: Run) -> Message:
+def _with_ending(difference: Judgement, run: Run, clean: Run) -> Judgement:
     """Return the difference, and how the losses end if they end differently."""
     losses = _different_endings(run, clean)
     if losses is None:
         return difference
     actual, expected = map(_digits, losses)
-    if losses[0] < losses[1]:
-        return message(Kind.ENDS_LOWER, difference=difference, actual=actual, expected=expected)
-    return message(Kind.ENDS, difference=difference, actual=actual, expected=expected)
+    first, is_better = difference.evidence, losses[0] < losses[1]
+    if is_better:
+        evidence = message(Kind.ENDS_LOWER, difference=first, actual=actual, expected=expected)
+    else:
+        evidence = message(Kind.ENDS, difference=first, actual=actual, expected=expected)
+    return replace(difference, evidence=evidence, better_than_correct=is_better)
 
 
 def _digits(loss: float) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.run import NumericArray
-from harness.engines.engine import Dialect
+from harness.engines.engine import EXPRESSIONS, Dialect
 
 CODE_OF = "<breaklab: "
 """The start of the file name of a dialect's expressions, which tracebacks show."""
@@ -96,7 +96,7 @@ class Library:
         return self._code[name](**arguments)
 
     def _compile(self, name: str, expression: str) -> Callable[..., Any]:
-        return function_of(expression, PARAMETERS[name], self._names, f"{CODE_OF}{name}>")
+        return function_of(expression, EXPRESSIONS[name], self._names, f"{CODE_OF}{name}>")
 
 
 def names_for(module: ModuleType, functions: Iterable[str]) -> dict[str, Any]:
@@ -109,17 +109,6 @@ def names_for(module: ModuleType, functions: Iterable[str]) -> dict[str, Any]:
 # ----- Expressions of a dialect, compiled to functions of the names that they may use -----
 #
 # Since these names are parameters, comprehensions and lambdas inside an expression see them too.
-
-PARAMETERS: dict[str, tuple[str, ...]] = {
-    "leaf": ("data",),
-    "value": ("t",),
-    "gradient": ("t", "before"),
-    "backward": ("t", "cotangent", "leaves"),
-    "backward_again": ("t", "cotangent", "leaves"),
-    "trace": (),
-    "pull": ("function", "data"),
-}
-"""The names that each expression of a dialect may use, besides those of the engine."""
 
 
 def function_of(

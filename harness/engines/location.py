@@ -215,9 +215,10 @@ def _import_root(path: Path) -> Path:
     root = path.parent
     while (root / "__init__.py").is_file():
         root = root.parent
-    relative, absolute = _imports(path)
-    if relative and root == path.parent:
+    imports = list(_imported(path))
+    if any(level for level, _, _ in imports) and root == path.parent:
         return root.parent  # a package without `__init__.py`
+    absolute = {name.partition(".")[0] for level, name, _ in imports if not level}
     missing = {name for name in absolute if not _is_in(root, name)}
     for folder in (root, *root.parents[:2]):
         beside = (name for name in missing if _is_in(folder.parent, name))
@@ -228,13 +229,6 @@ def _import_root(path: Path) -> Path:
 
 def _is_in(folder: Path, name: str) -> bool:
     return (folder / name).exists() or (folder / f"{name}.py").exists()
-
-
-def _imports(path: Path) -> tuple[bool, set[str]]:
-    """Whether a file has relative imports, and the top-level modules of its absolute imports."""
-    imports = list(_imported(path))
-    absolute = {name.partition(".")[0] for level, name, _ in imports if not level}
-    return any(level for level, _, _ in imports), absolute
 
 
 def _imported(path: Path) -> Iterator[tuple[int, str, tuple[str, ...]]]:

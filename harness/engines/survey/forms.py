@@ -26,32 +26,32 @@ FUNCTIONAL = ("make_vjp", "vjp", "value_and_grad", "grad")
 
 def classes_of(module: ModuleType) -> list[str]:
     """The public classes of a module with a public backward method, usual names first."""
-    names = [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, type)
-        and not str(name).startswith("_")
-        and any(not method.startswith("_") for method in _backward_methods(value))
-    ]
-    return _usual_first(names)
-
-
-def _usual_first(names: Iterable[str]) -> list[str]:
-    ranks = {name: rank for rank, name in enumerate(USUAL)}
-    return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
+    return _public_classes(
+        module,
+        lambda value: any(not method.startswith("_") for method in _backward_methods(value)),
+    )
 
 
 def number_classes(module: ModuleType) -> list[str]:
     """The public classes of a module that define arithmetic, usual names first."""
+    top = module.__name__.partition(".")[0]
+    return _public_classes(
+        module,
+        lambda value: (
+            str(value.__module__).partition(".")[0] == top
+            and any(hasattr(value, operator) for operator in ("__add__", "__mul__"))
+        ),
+    )
+
+
+def _public_classes(module: ModuleType, accepts: Callable[[type], bool]) -> list[str]:
     names = [
         name
         for name, value in vars(module).items()
-        if isinstance(value, type)
-        and not str(name).startswith("_")
-        and str(value.__module__).partition(".")[0] == module.__name__.partition(".")[0]
-        and any(hasattr(value, operator) for operator in ("__add__", "__mul__"))
+        if isinstance(value, type) and not str(name).startswith("_") and accepts(value)
     ]
-    return _usual_first(names)
+    ranks = {name: rank for rank, name in enumerate(USUAL)}
+    return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
 
 
 def backward_methods(target: Any) -> list[str]:
@@ -155,9 +155,10 @@ class BackwardForm:
     gradients: Kept = "stored"
 
 
-def storing(declared: str, leaf: str, target: Any, modules: list[str]) -> list[BackwardForm]:
+def storing(declared: Dialect, leaf: str, target: Any, modules: list[str]) -> list[BackwardForm]:
     """Return backward passes, with a cotangent or from a weighted sum, that store gradients."""
-    forms = [declared] if declared else _each(_constants(leaf), _stored, target, modules)
+    backward = declared.backward
+    forms = [backward] if backward else _each(_constants(leaf), _stored, target, modules)
     return list(map(BackwardForm, forms))
 
 

@@ -37,7 +37,8 @@ from harness.engines.survey.forms import (
 )
 from harness.engines.survey.leaves import MOST, leaves, switched_on
 
-FormsOfLeaf = Callable[[str], list[BackwardForm]]
+BackwardForms = Callable[[Dialect, str, Any, list[str]], list[BackwardForm]]
+"""Backward passes of a kind, by what is declared, the leaf, the class and the modules."""
 Readings = dict[str, list[str]]
 """Expressions that read the data of a leaf, by the expression that makes it."""
 Attempt = Callable[[BackwardForm], list[str]]
@@ -101,14 +102,15 @@ class Search:
     def _arrays(self, shape: Shape, *, alone: bool) -> Dialect | None:
         """Try all backward passes for a leaf in one fork, or `alone`, each in its own."""
         self.shape = shape
-        stages = self._storing, self._returning
-        return next(filter(None, (self._with(stage, alone=alone) for stage in stages)), None)
+        kinds = storing, returning
+        return next(filter(None, (self._with(kind, alone=alone) for kind in kinds)), None)
 
-    def _with(self, stage: FormsOfLeaf, *, alone: bool) -> Dialect | None:
+    def _with(self, kind: BackwardForms, *, alone: bool) -> Dialect | None:
         x, cotangent = sample(self.shape), sample(self.shape, 1)
         for leaf, readings in self._leaves(x):
             work = partial(self._differentiate, leaf, readings, x, cotangent)
-            for found in self._works(stage(leaf), work, alone=alone):
+            forms = kind(self.dialect, leaf, self.target, self.functions)
+            for found in self._works(forms, work, alone=alone):
                 dialect = self._found(leaf, *found, kind="arrays")
                 if self._broadcasts(dialect):
                     return dialect
@@ -130,12 +132,6 @@ class Search:
                 return
             if found := self._apart(form.expression, partial(work, form)):
                 yield found
-
-    def _storing(self, leaf: str) -> list[BackwardForm]:
-        return storing(self.dialect.backward, leaf, self.target, self.functions)
-
-    def _returning(self, leaf: str) -> list[BackwardForm]:
-        return returning(self.dialect, leaf, self.target, self.functions)
 
     def _leaves(self, x: NumericArray) -> Iterator[tuple[str, list[str]]]:
         """Yield expressions that store `x`, each with those that read it from the leaf."""
@@ -160,15 +156,13 @@ class Search:
 
     def _read(self, forms: list[str], x: NumericArray) -> Readings:
         """The forms that make a leaf, and how its data is read; all in one fork if that works."""
-        together = partial(self._all_readings, forms, x)
-        readings = self.attempts.apart("the leaves", together, Readings)
+        readings = self.attempts.apart(
+            "the leaves", lambda: {leaf: self._readings(leaf, x) for leaf in forms}, Readings
+        )
         if readings is None:
             each = ((leaf, self._apart(leaf, partial(self._readings, leaf, x))) for leaf in forms)
             readings = {leaf: found or [] for leaf, found in each}
         return {leaf: found for leaf, found in readings.items() if found}
-
-    def _all_readings(self, forms: list[str], x: NumericArray) -> Readings:
-        return {leaf: self._readings(leaf, x) for leaf in forms}
 
     def _value(self, leaf: str, x: NumericArray) -> Any:
         return self.attempts.value(leaf, data=x.copy())
