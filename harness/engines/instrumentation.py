@@ -33,8 +33,8 @@ from harness.core.site import BOM, Hooks, Site, line_starts
 INSIDE = "/"
 """Separates the name of a function from the name of a function that it defines."""
 
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef
-_NamedFunction = tuple[_Definition | ast.Lambda, str]
+_FunctionDef = ast.FunctionDef | ast.AsyncFunctionDef
+_NamedFunction = tuple[_FunctionDef | ast.Lambda, str]
 
 AnyNode = TypeVar("AnyNode", bound=ast.AST)
 
@@ -124,7 +124,7 @@ class _Marking:
         around = [place for place in self.places if place.begin <= site.start <= place.end]
         place = next(place for place in reversed(around) if site.end <= place.end)
         node = self._wrappable(place.statement, site)
-        if isinstance(place.statement, _Definition | ast.ClassDef):
+        if isinstance(place.statement, _FunctionDef | ast.ClassDef):
             self._mark_before(number, place)
         elif node is None or place.block.index(place.statement) < _preamble(place.block):
             self._insert(number, place.block, place.block.index(place.statement))
@@ -190,7 +190,7 @@ class _Marking:
         methods = [statement]
         if isinstance(statement, ast.ClassDef):
             methods = statement.body
-        functions = [node for node in methods if isinstance(node, _Definition)]
+        functions = [node for node in methods if isinstance(node, _FunctionDef)]
         for function in functions:
             self._insert(number, function.body, 0)
         if not functions:
@@ -264,7 +264,7 @@ def _record_calls(marking: _Marking, sites: Collection[Site]) -> None:
 def _outermost(node: ast.AST, prefix: str) -> Iterator[_NamedFunction]:
     """Yield the functions that no other contains, each with its dotted name."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, _Definition):
+        if isinstance(child, _FunctionDef):
             yield child, prefix + child.name
         elif isinstance(child, ast.Lambda):
             yield child, f"{prefix}<lambda>:{child.lineno}"
@@ -286,9 +286,9 @@ def _around(
     return [f for f in functions if not site.scope or f[1].startswith(f"{site.scope}.")]
 
 
-def _record(node: _Definition | ast.Lambda, name: str, hooks: Hooks) -> None:
+def _record(node: _FunctionDef | ast.Lambda, name: str, hooks: Hooks) -> None:
     """Record the calls of a function, and of all functions inside it."""
-    children = [*(node.body if isinstance(node, _Definition) else [node.body])]
+    children = [*(node.body if isinstance(node, _FunctionDef) else [node.body])]
     for inner, inner_name in _directly_inside(children, name):
         _record(inner, inner_name, hooks)
     call = _call_of(hooks.call, ast.Constant(name), _call_of(hooks.locals))
@@ -309,7 +309,7 @@ def _record(node: _Definition | ast.Lambda, name: str, hooks: Hooks) -> None:
 def _directly_inside(nodes: Collection[ast.AST], name: str) -> Iterator[_NamedFunction]:
     """Yield the functions that are inside these nodes, and in no other function there."""
     for part in _own_nodes(nodes):
-        if isinstance(part, _Definition):
+        if isinstance(part, _FunctionDef):
             yield part, f"{name}{INSIDE}{part.name}"
         elif isinstance(part, ast.Lambda):
             yield part, f"{name}{INSIDE}<lambda>"
@@ -319,7 +319,7 @@ def _own_nodes(nodes: Collection[ast.AST]) -> Iterator[ast.AST]:
     """Yield these nodes and their parts, but not what is inside of functions and classes."""
     for node in nodes:
         yield node
-        if not isinstance(node, _Definition | ast.Lambda | ast.ClassDef):
+        if not isinstance(node, _FunctionDef | ast.Lambda | ast.ClassDef):
             yield from _own_nodes(list(ast.iter_child_nodes(node)))
 
 

@@ -276,7 +276,7 @@ class Functions:
             yield old, new
 
 
-class Loaded:
+class LoadedEngine:
     """An engine that was loaded from its text; it can become a patched version of it, once."""
 
     def __init__(self, module: str, root: Path, sources: Mapping[str, str]) -> None:

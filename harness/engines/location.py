@@ -1,4 +1,4 @@
-"""Locating an engine's source files from its name, without importing anything.
+"""Locating an engine's source files from its name, and the names in them; nothing is imported.
 
 An engine is named `module:Class`, `path/to/tensor.py:Class`, or by a `harness.toml`.
 """
@@ -447,7 +447,7 @@ def _file_of(root: Path, module: str) -> Path | None:
     return None
 
 
-# ----- Names and aliases of functions in an engine's source -----
+# ----- Names and aliases of functions in the source -----
 
 LIKELY = re.compile(r"_*(un_?broadcast|unbcast|debroadcast|sum_to|reduce_to|reduce_broadcast)\w*")
 """Usual names of a function that un-broadcasts."""

@@ -35,7 +35,7 @@ from harness.core.run import (
 from harness.core.vocabulary import Loss, Phase
 from harness.engines.calling import origin_of
 from harness.engines.library import Library
-from harness.engines.loading import CallRecorder, Loaded, compile_files, load
+from harness.engines.loading import CallRecorder, LoadedEngine, compile_files, load
 from harness.engines.survey import Survey
 from harness.pages.probe import Probe
 from harness.runs.coverage import called_functions
@@ -62,7 +62,7 @@ from harness.sandbox.forks import compute_in_forks
 from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
 from harness.sandbox.host import Prepare
 
-OUR_ENGINE: dict[str, Loaded] = {}
+OUR_ENGINE: dict[str, LoadedEngine] = {}
 """In a host: our own engine, loaded once, by module name."""
 
 
@@ -107,7 +107,7 @@ def _prepare_job(job: Job) -> None:
     if job.base and module not in OUR_ENGINE:
         _seed_everything()
         with contextlib.suppress(BaseException):  # the child reports it
-            OUR_ENGINE[module] = Loaded(module, Path(job.root), job.base)
+            OUR_ENGINE[module] = LoadedEngine(module, Path(job.root), job.base)
 
 
 _COMPILING = SyntaxError, ValueError, RecursionError, MemoryError

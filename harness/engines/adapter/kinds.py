@@ -44,7 +44,8 @@ class ScalarAdapter(Adapter):
         values = t.native if isinstance(t, Tensor) else t
         if not isinstance(values, np.ndarray) or values.dtype != object:
             return np.asarray(values)
-        return _numbers(lambda value: Library.value(self, value), values)
+        numbers = [float(Library.value(self, value)) for value in values.flat]
+        return np.array(numbers).reshape(values.shape)
 
     def gradient(self, t: Any) -> NumericArray | None:
         """A leaf's gradient; 0 for a value without one, if another has one."""
@@ -122,10 +123,6 @@ def _boxed(argument: Any) -> ScalarArray:
 def _method(name: str) -> Callable[..., Any]:
     """Return the function that calls a value's method of this name."""
     return lambda value, *arguments: call_engine(getattr(value, name), *arguments)
-
-
-def _numbers(function: Callable[[Any], Any], values: ScalarArray) -> NumericArray:
-    return np.array([float(function(value)) for value in values.flat]).reshape(values.shape)
 
 
 def _mean(values: ScalarArray, axis: Any = None, keepdims: bool = False) -> ScalarArray:

@@ -142,7 +142,7 @@ def _find(modules: Iterable[str], *names: str) -> list[str]:
     ]
 
 
-Kept = Literal["stored", "returned", "moved"]
+GradientPlace = Literal["stored", "returned", "moved"]
 """Where gradients are after a backward pass: in the leaves, in its value, or in what it changes in
 the data of the leaves."""
 
@@ -152,7 +152,7 @@ class BackwardForm:
     """An expression that may run the backward pass, and where the gradients are afterwards."""
 
     expression: str
-    gradients: Kept = "stored"
+    gradients: GradientPlace = "stored"
 
 
 def storing(declared: Dialect, leaf: str, target: Any, modules: list[str]) -> list[BackwardForm]:
@@ -272,7 +272,7 @@ def _looked_up(calls: Iterable[str]) -> list[str]:
 STEP = "2.0**20"
 """The learning rate of a step that shows the gradient; a power of two, so nothing is rounded."""
 
-_STEPS: tuple[tuple[str, Kept], ...] = (("0.0", "stored"), (STEP, "moved"))
+_STEPS: tuple[tuple[str, GradientPlace], ...] = (("0.0", "stored"), (STEP, "moved"))
 
 _RATE = re.compile(r"lr|learning_?rate|rate|alpha|eta|step_?size")
 _MINIMIZES = re.compile(r"minimi[sz]e|step|update|optimi[sz]e|train")

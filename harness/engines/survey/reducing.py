@@ -187,6 +187,7 @@ def summed(g: NumericArray, shape: Shape) -> NumericArray:
 # such function, the buffer of a tensor is replaced by one of another shape. Both happen in a fork.
 
 OpUse = Callable[..., Any]
+"""An op, applied to two tensors."""
 Keeper = tuple[EngineFunction, int]
 """A function that sums, and which of its arguments is the gradient."""
 
@@ -208,16 +209,15 @@ def unsummed(
     """Return what happened in a `leaf` and `inside` the graph; nothing if it cannot be tried."""
     op = next((op for op, functions in keepers.items() if functions), "add")
     functions = keepers.get(op, [])
-    tries: dict[str, Callable[[], str]] = {
-        "leaf": partial(_without_sums, library, ops[op], functions, inside=False),
-        "inside": partial(_without_sums, library, ops[op], functions, inside=True),
+    work = (
+        partial(_without_sums, library, ops[op], functions)
+        if functions
+        else partial(_with_another_buffer, library, ops[op])
+    )
+    results = {
+        where: attempts.apart(where, partial(work, inside=where == "inside"), str)
+        for where in ("leaf", "inside")
     }
-    if not functions:
-        tries = {
-            "leaf": partial(_with_another_buffer, library, ops[op], inside=False),
-            "inside": partial(_with_another_buffer, library, ops[op], inside=True),
-        }
-    results = {where: attempts.apart(where, work, str) for where, work in tries.items()}
     return {where: result for where, result in results.items() if result}
 
 
@@ -232,7 +232,9 @@ def row_of(library: Any) -> Shape:
     return (3,)
 
 
-def _without_sums(library: Any, use: OpUse, functions: list[Keeper], *, inside: bool) -> str:
+def _without_sums(
+    library: Any, use: Callable[..., Any], functions: list[Keeper], *, inside: bool
+) -> str:
     """Replace the functions, and add a row to a matrix."""
     row = row_of(library)
     for function, position in functions:

@@ -41,7 +41,7 @@ BackwardForms = Callable[[Dialect, str, Any, list[str]], list[BackwardForm]]
 """Backward passes of a kind, by what is declared, the leaf, the class and the modules."""
 Readings = dict[str, list[str]]
 """Expressions that read the data of a leaf, by the expression that makes it."""
-Attempt = Callable[[BackwardForm], list[str]]
+FormCheck = Callable[[BackwardForm], list[str]]
 
 _USUAL: tuple[Shape, ...] = ((2, 3), (2, 3, 4))
 """The shapes of leaves: three axes are for engines that add one to two."""
@@ -118,7 +118,7 @@ class Search:
         return None
 
     def _works(
-        self, forms: list[BackwardForm], work: Attempt, *, alone: bool
+        self, forms: list[BackwardForm], work: FormCheck, *, alone: bool
     ) -> Iterator[list[str]]:
         """Yield what `work` finds with a form in a fork of its own.
 
@@ -327,6 +327,6 @@ class Search:
         )
 
 
-def _first(forms: list[BackwardForm], work: Attempt) -> list[str]:
+def _first(forms: list[BackwardForm], work: FormCheck) -> list[str]:
     """The position of the first form that works; empty if there is none."""
     return [*islice((str(position) for position, form in enumerate(forms) if work(form)), 1)]

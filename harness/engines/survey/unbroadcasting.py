@@ -26,6 +26,7 @@ from harness.engines.survey.reducing import (
     EngineFunction,
     Flaw,
     Keeper,
+    OpUse,
     flaws_of,
     forms_of,
     functions_of,
@@ -51,7 +52,7 @@ class CodeLocation(msgspec.Struct, frozen=True):
 OpCalls = list[tuple[CodeLocation, CodeLocation | None]]
 """The engine's code that ran for an op, forward and backward, each with its caller."""
 
-OPS: dict[str, Callable[..., Any]] = {
+OPS: dict[str, OpUse] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -103,7 +104,7 @@ def find_reducers(
 # ----- Calls -----
 
 
-def _calls_of(use: Callable[..., Any], task: Survey, library: Any) -> OpCalls:
+def _calls_of(use: OpUse, task: Survey, library: Any) -> OpCalls:
     values = {"a": sample(FULL), "b": np.abs(sample(row_of(library), 1)) + 1.0}
     leaves = {name: library.leaf(data) for name, data in values.items()}
     recorder = CallRecorder(task.files)
@@ -308,9 +309,7 @@ def _label(place: CodeLocation, key: tuple[str, str] | None, shared: bool, root:
 NARROW = (3,)
 
 
-def gradient_arguments(
-    uses: Iterable[Callable[..., Any]], root: str, library: Any
-) -> dict[str, int]:
+def gradient_arguments(uses: Iterable[OpUse], root: str, library: Any) -> dict[str, int]:
     """Return the position of the gradient in the calls of each function that reduces it, by name.
 
     A function reduces a gradient if one of its arguments has the shape of the output, and its
