@@ -72,14 +72,14 @@ def find_reducers(
 ) -> SurveyStep:
     """Return the step, completed with the functions that un-broadcast, and their callers."""
     library = open_library(step.dialect, module)
-    modules = modules_of(task)
+    modules = _modules_of(task)
     calls = {
         op: attempts.apart(op, partial(_calls_of, use, task, library), OpCalls) or []
         for op, use in OPS.items()
     }
-    keys = keys_of(modules)
+    keys = _keys_of(modules)
     places = (place for pairs in calls.values() for pair in pairs for place in pair if place)
-    names = labels(places, keys, task.root)
+    names = _labels(places, keys, task.root)
     reducers: list[Reducer] = []
     keepers: dict[str, list[Keeper]] = {}
     for function, form, row in _reducing(modules, task, library, attempts):
@@ -90,7 +90,7 @@ def find_reducers(
         reducers.append(_reducer(function, row, callers, names, calls, flaws, task))
     only = _only_by(calls)
     stored = step.dialect.kind == "arrays" and step.dialect.stores_gradients
-    seen = partial(gradient_arguments, OPS.values(), task.root, library)
+    seen = partial(_gradient_arguments, OPS.values(), task.root, library)
     return msgspec.structs.replace(
         step,
         gradient_arguments=attempts.apart("gradient", seen, dict[str, int]) or {},
@@ -115,11 +115,8 @@ def _calls_of(use: OpUse, task: Survey, library: Any) -> OpCalls:
     finally:
         calls = recorder.stop() or []
     files = task.files
-    pairs = (
-        (location_of(code), location_of(caller) if caller and caller.co_filename in files else None)
-        for code, caller in calls
-    )
-    return list(dict.fromkeys(pairs))
+    own = ((code, by if by and by.co_filename in files else None) for code, by in calls)
+    return list(dict.fromkeys((_location_of(code), by and _location_of(by)) for code, by in own))
 
 
 def _callers(
@@ -127,7 +124,7 @@ def _callers(
 ) -> dict[str, set[CodeLocation]]:
     """The places that called a function in the passes of each op."""
     code = function.code
-    place = None if code is None else location_of(code)
+    place = None if code is None else _location_of(code)
     callers = {
         op: {by for called, by in pairs if called == place and by} for op, pairs in calls.items()
     }
@@ -239,13 +236,13 @@ def _is_wrong(library: Any, op: str, flaw: Flaw, first: bool) -> bool:
 # ----- Places in an engine's code, and their names -----
 
 
-def location_of(code: CodeType) -> CodeLocation:
+def _location_of(code: CodeType) -> CodeLocation:
     """Return the place of a function's code."""
     *_, (line, _, column, _) = code.co_positions()
     return CodeLocation(code.co_filename, code.co_firstlineno, (line, column), code.co_qualname)
 
 
-def modules_of(task: Survey) -> list[ModuleType]:
+def _modules_of(task: Survey) -> list[ModuleType]:
     """The engine's modules that are imported, each file once."""
     files = task.files
     tops = {file.partition("/")[0].removesuffix(".py") for file in task.sources}
@@ -257,7 +254,7 @@ def modules_of(task: Survey) -> list[ModuleType]:
     ]
 
 
-def keys_of(modules: Iterable[ModuleType]) -> dict[CodeLocation, tuple[str, str]]:
+def _keys_of(modules: Iterable[ModuleType]) -> dict[CodeLocation, tuple[str, str]]:
     """The functions in tables of rules: for each, the table's name and the key, a string."""
     return {
         place: (table, key)
@@ -284,10 +281,10 @@ def _places_in(value: Any) -> Iterator[CodeLocation]:
     for item in value if isinstance(value, tuple | list) else (value,):
         code = attribute_of(item, "__code__")
         if isinstance(code, CodeType):
-            yield location_of(code)
+            yield _location_of(code)
 
 
-def labels(
+def _labels(
     places: Iterable[CodeLocation], keys: Mapping[CodeLocation, tuple[str, str]], root: str
 ) -> dict[CodeLocation, str]:
     """Return a name for each place, with file and line for lambdas and for names of several."""
@@ -309,7 +306,7 @@ def _label(place: CodeLocation, key: tuple[str, str] | None, shared: bool, root:
 NARROW = (3,)
 
 
-def gradient_arguments(uses: Iterable[OpUse], root: str, library: Any) -> dict[str, int]:
+def _gradient_arguments(uses: Iterable[OpUse], root: str, library: Any) -> dict[str, int]:
     """Return the position of the gradient in the calls of each function that reduces it, by name.
 
     A function reduces a gradient if one of its arguments has the shape of the output, and its
