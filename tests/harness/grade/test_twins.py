@@ -81,7 +81,7 @@ def observed(runs: Sequence[Run]) -> list[bytes]:
 
 
 def assert_alike(ours: Sequence[Run], theirs: Sequence[Run]) -> None:
-    """Compare runs, but for those at a time limit: whether a run is in time is up to the machine."""
+    """Compare runs, but for those at a time limit, which depend on the machine."""
     pairs = [
         pair
         for *pair, one, other in zip(observed(ours), observed(theirs), ours, theirs, strict=True)
