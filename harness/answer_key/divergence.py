@@ -298,7 +298,9 @@ def _arrival(step: TraceStep, match: WalkMatch, wrong: Message) -> Message:
     if counts != {len(handed)}:  # the graph is different here
         return message("{node} received {difference}", node=name, difference=wrong)
     if len(handed) == 1:
-        if np.array_equal(handed[0], step.cotangent.numpy()):  # right, for its coarser dtype
+        (term,), received = handed, step.cotangent.numpy()
+        if np.can_cast(term.dtype, received.dtype) and np.array_equal(term, received):
+            # It was right for its dtype, which is coarser than the expected one.
             return message("{node} received {difference}", node=name, difference=wrong)
         reason = message("its only incoming cotangent was right, but was changed on the way")
     else:
