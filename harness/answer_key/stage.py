@@ -23,9 +23,9 @@ import numpy as np
 from harness.answer_key.divergence import differs
 from harness.answer_key.outcome import REFUSED, REFUSED_ELSEWHERE, digests_agree
 from harness.answer_key.walks import (
-    WalkGraph,
     WalkMatch,
     backward_passes,
+    graph_of,
     match_walks,
     passed_on,
 )
@@ -266,10 +266,7 @@ def _matches(walks: Walks) -> list[WalkMatch]:
     passes = [backward_passes(steps) for steps in walks]
     if len(passes[0]) != len(passes[1]):
         return []
-    return [
-        match_walks(broken, WalkGraph({step.index: step for step in clean}, {}))
-        for broken, clean in zip(*passes, strict=True)
-    ]
+    return [match_walks(broken, graph_of(clean)) for broken, clean in zip(*passes, strict=True)]
 
 
 def _misled(match: WalkMatch) -> list[tuple[int, TraceStep, TraceStep]]:
