@@ -20,6 +20,7 @@ from harness.answer_key.walks import (
     WalkGraph,
     WalkMatch,
     backward_passes,
+    graph_of,
     match_walks,
     passed_on,
 )
@@ -85,7 +86,7 @@ def first_divergence(
                 sentence = message(
                     "in backward pass {number}: {divergence}", number=number, divergence=sentence
                 )
-            inserted = match_walks(actual, _graph_of(expected)).inserted() if actual else ()
+            inserted = match_walks(actual, graph_of(expected)).inserted() if actual else ()
             divergence = replace(found, sentence=sentence, walk=expected, inserted=inserted)
             if not found.is_dtype:
                 return _after(divergence, first_dtype)
@@ -126,10 +127,6 @@ def first_pass(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
     return tuple(walks[0]) if walks else ()
 
 
-def _graph_of(walk: Sequence[TraceStep], names: Mapping[int, str] | None = None) -> WalkGraph:
-    return WalkGraph({step.index: step for step in walk}, names or {})
-
-
 def _divergences(
     broken: list[TraceStep],
     correct: list[TraceStep],
@@ -138,7 +135,7 @@ def _divergences(
     failed: bool = False,
 ) -> Iterator[Divergence]:
     """Yield what is wrong, the earliest first; later differences may follow from it."""
-    graph = _graph_of(correct, names)
+    graph = graph_of(correct, names)
     if not broken:
         yield _unfinished(graph, correct[0].index)
         return

@@ -23,9 +23,9 @@ import numpy as np
 from harness.answer_key.divergence import differs
 from harness.answer_key.outcome import REFUSED, REFUSED_ELSEWHERE, digests_agree
 from harness.answer_key.walks import (
-    WalkGraph,
     WalkMatch,
     backward_passes,
+    graph_of,
     match_walks,
     passed_on,
 )
@@ -87,9 +87,9 @@ def stage_of(
         return "revealed", message("noticed by {diagnostics}", diagnostics=", ".join(caught_by))
     if outcome == "not-reached":
         return "not-reached", message("your probe never runs this line")
-    if outcome == "disguised-correct" and infection is None:
-        return None, EMPTY
-    if outcome == "disguised-correct" and infection is not None:
+    if outcome == "disguised-correct":
+        if infection is None:
+            return None, EMPTY
         if kind == REFUSED_ELSEWHERE:
             return "not-propagated", message("refused, but not where it should be")
         if kind == REFUSED:
@@ -141,21 +141,21 @@ def infection_of(
     functions = _functions(broken), _functions(clean)
     walked = [any(name.startswith(VISIT) for name in side) for side in functions]
     largest = max((d.rounding for trail in (broken, clean) for d in trail.values()), default=0.0)
-    comparing = _Comparing(min(largest, LARGEST_RESIDUE))
+    comparison = _CallComparison(min(largest, LARGEST_RESIDUE))
     for name in dict.fromkeys([*functions[0], *functions[1]]):
         if not (all(walked) and name.startswith(INNER)):
-            comparing.compare(name, functions[0].get(name, {}), functions[1].get(name, {}))
-    if comparing.wrong:
-        name = comparing.wrong[0]
+            comparison.compare(name, functions[0].get(name, {}), functions[1].get(name, {}))
+    if comparison.wrong:
+        name = comparison.wrong[0]
         where = verbatim(name) if name else message("a leaf")
         return Infection("wrong", where, cancelled_by(walks))
     if any(walked) and not all(walked):
         return UNKNOWN
     if place := misled(walks):
         return Infection("wrong", place, cancelled_by(walks))
-    if comparing.others:
+    if comparison.others:
         return Infection("another-way") if all(walked) else UNKNOWN
-    return Infection("right") if comparing.compared else UNKNOWN
+    return Infection("right") if comparison.compared else UNKNOWN
 
 
 class _CallDigests(NamedTuple):
@@ -180,7 +180,7 @@ def _functions(trail: Trail) -> dict[str, dict[str, _CallDigests]]:
 
 
 @dataclass
-class _Comparing:
+class _CallComparison:
     """Compares calls, function by function."""
 
     residue: float
@@ -266,10 +266,7 @@ def _matches(walks: Walks) -> list[WalkMatch]:
     passes = [backward_passes(steps) for steps in walks]
     if len(passes[0]) != len(passes[1]):
         return []
-    return [
-        match_walks(broken, WalkGraph({step.index: step for step in clean}, {}))
-        for broken, clean in zip(*passes, strict=True)
-    ]
+    return [match_walks(broken, graph_of(clean)) for broken, clean in zip(*passes, strict=True)]
 
 
 def _misled(match: WalkMatch) -> list[tuple[int, TraceStep, TraceStep]]:

@@ -118,6 +118,11 @@ class WalkGraph:
         return users
 
 
+def graph_of(walk: Iterable[TraceStep], names: Mapping[int, str] | None = None) -> WalkGraph:
+    """Return the graph of a correct walk; `names` names leaves by their index."""
+    return WalkGraph({step.index: step for step in walk}, names or {})
+
+
 @dataclass(frozen=True)
 class WalkMatch:
     """The nodes of the broken walk, matched with those of the correct one."""

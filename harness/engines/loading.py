@@ -166,7 +166,7 @@ class _MemoryLoader(importlib.abc.InspectLoader):
         exec(self.finder.code(self.file), module.__dict__)  # noqa: S102  this is what a loader does
 
 
-# ----- Calls -----
+# ----- Which functions are called, and by which -----
 
 CallEdge = tuple[CodeType, CodeType | None]
 """The code of a function, and the code that called it, if any."""

@@ -1,4 +1,4 @@
-"""Engines of other kinds: of single numbers, of functions, and those that return the gradients."""
+"""Engines of single numbers, engines that return the gradients, and engines of functions."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ the next attempt in the same process.
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -143,21 +142,3 @@ def same(actual: Any, expected: Any) -> bool:
     except Exception:  # a foreign object may fail in any way
         return False
     return array.shape == np.shape(expected) and bool(np.allclose(array, expected, 1e-4, 1e-5))
-
-
-def kind_of_gradient(gradient: Any) -> str:
-    """The kind of a leaf's initial gradient: none, number or zeros."""
-    if gradient is None:
-        return "none"
-    if isinstance(gradient, int | float):
-        return "number"
-    return "zeros" if np.shape(getattr(gradient, "data", gradient)) else "number"
-
-
-def can_import(name: str) -> bool:
-    """Whether a module of the engine can be imported."""
-    try:
-        importlib.import_module(name)
-    except BaseException:
-        return False
-    return True

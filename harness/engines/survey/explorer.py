@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
@@ -26,8 +27,6 @@ from harness.engines.survey import STEPS, ShapeChange, Survey, SurveyFailed, Sur
 from harness.engines.survey.attempts import (
     Attempts,
     Shape,
-    can_import,
-    kind_of_gradient,
     same,
     sample,
 )
@@ -156,7 +155,7 @@ class _Explorer:
         """The modules with functions of tensors; a functional engine wraps NumPy in one."""
         stated = list(self.dialect.functions)
         wrapped = f"{self.dialect.module.partition('.')[0]}.numpy"
-        if not inspect.isclass(target) and wrapped not in stated and can_import(wrapped):
+        if not inspect.isclass(target) and wrapped not in stated and _can_import(wrapped):
             stated.append(wrapped)
         return self._modules(_DEFINES, stated)
 
@@ -193,7 +192,7 @@ class _Explorer:
         modules = list(first)
         for file, text in self.task.sources.items():
             name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            if name not in modules and defines.search(text) and can_import(name):
+            if name not in modules and defines.search(text) and _can_import(name):
                 modules.append(name)
         return tuple(modules)
 
@@ -256,6 +255,15 @@ class _FailedApart(Exception):
         self.failure = failure
 
 
+def _can_import(name: str) -> bool:
+    """Whether a module of the engine can be imported."""
+    try:
+        importlib.import_module(name)
+    except BaseException:
+        return False
+    return True
+
+
 # ----- Accumulation: values and memory of gradients around a second backward pass -----
 
 USES: tuple[Callable[..., Any], ...] = (
@@ -274,7 +282,7 @@ def accumulation_of(step: SurveyStep, library: Adapter, shape: Shape) -> SurveyS
         return msgspec.structs.replace(step, second_backward="returned", reads_late=late)
     cotangent = sample(shape, 1)
     leaf, use, first = _first_backward(library, cotangent)
-    initial = kind_of_gradient(_stored_gradient(library, library.leaf(sample(shape))))
+    initial = _kind_of_gradient(_stored_gradient(library, library.leaf(sample(shape))))
     copy_of_first = None if first is None else np.array(first, copy=True)
     try:
         second = _gradient_after(library, use(leaf), leaf, cotangent)
@@ -347,3 +355,12 @@ def _shares_memory(library: Adapter, shape: Shape) -> bool:
     if first is None or second is None:
         return False
     return bool(np.shares_memory(first, second) or np.shares_memory(first, cotangent))
+
+
+def _kind_of_gradient(gradient: Any) -> str:
+    """The kind of a leaf's initial gradient: none, number or zeros."""
+    if gradient is None:
+        return "none"
+    if isinstance(gradient, int | float):
+        return "number"
+    return "zeros" if np.shape(getattr(gradient, "data", gradient)) else "number"

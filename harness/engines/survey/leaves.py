@@ -78,7 +78,7 @@ def _class_methods(target: type) -> Iterator[tuple[str, Any]]:
             yield name, getattr(target, name)
 
 
-# ----- calls -----
+# ----- Calls of a constructor or factory -----
 
 
 def _calls_of(name: str, maker: Any, value: str, modules: dict[str, Any]) -> Iterator[str]:
@@ -153,7 +153,7 @@ def _may_be_bool(p: Parameter) -> bool:
     return p.default is None or isinstance(p.default, bool)
 
 
-# ----- values for parameters -----
+# ----- Values for parameters -----
 
 
 def _literals(p: Parameter, modules: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from harness.answer_key import divergence as answer_key
 from harness.answer_key.stage import cancelled_by
-from harness.answer_key.walks import WalkGraph, forward_order, match_walks
+from harness.answer_key.walks import forward_order, graph_of, match_walks
 from harness.core.run import NumericArray, Run, TraceStep, pack
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import job_for
@@ -934,7 +934,7 @@ INSERTED = """\
 
 def test_an_inserted_node_is_named_and_the_others_keep_their_places() -> None:
     broken, correct = both(BOTH, INSERTED)
-    match = match_walks(broken, WalkGraph({step.index: step for step in correct}, {}))
+    match = match_walks(broken, graph_of(correct))
     assert [step.op for step in match.inserted()] == ["neg"]
     ops = {step.index: step.op for step in correct}
     assert {step.index: step.op for step in match.visits} == ops
@@ -958,7 +958,7 @@ def test_every_node_of_an_unbroken_walk_is_matched_with_itself(program: str) -> 
         )
         for step in walk
     ]
-    match = match_walks(shifted, WalkGraph({step.index: step for step in walk}, {}))
+    match = match_walks(shifted, graph_of(walk))
     assert match.difference is None
     assert match.renumbered() == walk
     assert match.inserted() == []
