@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from harness.check.links import check_links, exists, link_targets
-from harness.check.prose import check_leftovers, page_text
+from harness.check.prose import check_leftovers, check_links, exists, link_targets, page_text
 from harness.core import read_text
 from harness.core.errors import PageError
 from harness.core.finding import Finding, finding_from

@@ -14,7 +14,7 @@ from harness.core.errors import UsageError
 from harness.core.message import message
 
 if TYPE_CHECKING:
-    from harness.check.draft import Options
+    from harness.check.template import Options
 
 
 def new_page(
@@ -58,8 +58,7 @@ def new_page(
     json: Json = False,
 ) -> int:
     """Start a page from the template for its kind, with the observed outcomes as comments."""
-    from harness.check.draft import Draft, read_draft
-    from harness.check.template import next_steps, rewrite_page, write_page
+    from harness.check.template import Draft, next_steps, read_draft, rewrite_page, write_page
 
     options: Options = {
         "family": family,
@@ -124,7 +123,7 @@ def _prompt(page: str, options: Options, families: Iterable[str]) -> Options:
 
     After an invalid answer, asks again. Raises UsageError if the id or an option is invalid.
     """
-    from harness.check.draft import Draft
+    from harness.check.template import Draft
 
     answers = dict(options)
 

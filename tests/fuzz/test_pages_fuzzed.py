@@ -15,7 +15,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.check.names import check_names
+from harness.check.front_matter import check_names
 from harness.check.prose import check_prose
 from harness.check.translations import check_translation
 from harness.core.finding import Finding

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.draft import Draft, DraftHunk, read_draft
 from harness.check.pages import check_page
 from harness.check.proposals import MOST
-from harness.check.template import next_steps, write_page
+from harness.check.template import Draft, DraftHunk, next_steps, read_draft, write_page
 from harness.core.errors import UsageError
 from harness.core.vocabulary import PageKind
 from harness.engines.engine import find_engine

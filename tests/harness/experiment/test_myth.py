@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.myths import LONGEST, check_myth
+from harness.check.kinds import LONGEST, check_myth
 from harness.check.pages import check_page
 from harness.core.errors import PageError
 from harness.core.finding import Finding
