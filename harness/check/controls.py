@@ -24,9 +24,8 @@ from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment
 from harness.grade.submission import prepare_bare
-from harness.pages.diagnostic import OwnDiagnostic
+from harness.pages.checks import Invariant, OwnDiagnostic, invariant_of
 from harness.pages.front_matter import Break, Variant
-from harness.pages.invariant import Invariant, invariant_of
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.runs.cache import Kind, key_of

@@ -8,10 +8,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from harness.core import read_text
@@ -20,7 +23,6 @@ from harness.core.finding import Finding
 from harness.core.vocabulary import PageKind, shortened
 from harness.pages.conventions import Conventions
 from harness.pages.front_matter import Control, Variant
-from harness.pages.markdown import Heading, Text
 from harness.pages.page import Page, split_front
 
 LONGEST = 120
@@ -43,15 +45,15 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.line)
 
 
-def page_text(page: Page) -> Text:
+def page_text(page: Page) -> MarkdownText:
     """Return the Markdown of a page."""
-    return Text(page.path, page.body, page.body_line)
+    return MarkdownText(page.path, page.body, page.body_line)
 
 
 # ----- Sections -----
 
 
-def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
+def _check_sections(page: Page, text: MarkdownText) -> Iterator[Finding]:
     kind = page.front.kind
     order, optional = list(sections_of(kind)), optional_sections(kind)
     valid: list[Heading] = []
@@ -77,7 +79,7 @@ def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
             yield text.finding(following.line, problem, f"the order is {', '.join(order)}")
 
 
-def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding]:
+def _check_section(page: Page, text: MarkdownText, heading: Heading) -> Iterator[Finding]:
     if not page.section(heading.text):
         remedy = "write it; `harness show ID` shows how another page does it"
         yield text.finding(heading.line, f"the section `{heading.text}` is empty", remedy)
@@ -104,7 +106,7 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
             yield Finding(page.path, fence.line - 1, problem, remedy)
 
 
-def _check_question(page: Page, text: Text) -> Iterator[Finding]:
+def _check_question(page: Page, text: MarkdownText) -> Iterator[Finding]:
     """The hypothesis must ask for a prediction; that of a break must contain a number."""
     heading = next((item for item in text.sections if item.text == "Hypothesis"), None)
     question = re.sub(r"<!--.*?-->", "", page.section("Hypothesis"), flags=re.S).strip()
@@ -128,7 +130,7 @@ def _check_length(page: Page) -> Iterator[Finding]:
 # ----- Leftovers -----
 
 
-def check_leftovers(text: Text) -> Iterator[Finding]:
+def check_leftovers(text: MarkdownText) -> Iterator[Finding]:
     """Yield leftovers of the template: comments, tags, TODO, and lines of dots."""
     for number, row in enumerate(text.body.splitlines(), start=text.line):
         yield from _check_todo(text.path, number, row)
@@ -148,7 +150,7 @@ def check_leftovers(text: Text) -> Iterator[Finding]:
                 yield text.finding(line, f"a placeholder `{row.strip()}` is left", "write the text")
 
 
-def _html(text: Text, token: Token, tag: str) -> Finding:
+def _html(text: MarkdownText, token: Token, tag: str) -> Finding:
     first = tag.strip().splitlines()[0]
     shown = shortened(first, 60)
     if tag.lstrip().startswith("<!--"):
@@ -186,7 +188,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(#\d+|@[\w.-]+|:[\w.-]+)?")
 _WEB = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d+)?([/?#]\S*)?")
 
 
-def check_links(text: Text) -> Iterator[Finding]:
+def check_links(text: MarkdownText) -> Iterator[Finding]:
     """Yield broken links: without a file, without a heading, or with a malformed address.
 
     Web addresses are not visited.
@@ -196,7 +198,7 @@ def check_links(text: Text) -> Iterator[Finding]:
             yield text.finding(line, *wrong)
 
 
-def link_targets(text: Text) -> Iterator[tuple[str, int]]:
+def link_targets(text: MarkdownText) -> Iterator[tuple[str, int]]:
     """Yield the targets of links, images and bare addresses, each with its line."""
     for token in text.tokens:
         inside = 0
@@ -211,7 +213,7 @@ def link_targets(text: Text) -> Iterator[tuple[str, int]]:
                 yield target, text.line_of(token, target)
 
 
-def _wrong_link(text: Text, target: str) -> tuple[str, str] | None:
+def _wrong_link(text: MarkdownText, target: str) -> tuple[str, str] | None:
     """Return the problem and the remedy of a wrong link; None if it is right."""
     malformed = (
         f"`{target}` is not a well-formed address",
@@ -250,14 +252,14 @@ def exists(file: Path) -> bool:
         return False
 
 
-def _read_markdown(file: Path) -> Text:
+def _read_markdown(file: Path) -> MarkdownText:
     body = read_text(file)
     with contextlib.suppress(PageError):  # a README has no front matter
         _, body, _ = split_front(body, str(file))
-    return Text(str(file), body, 1)
+    return MarkdownText(str(file), body, 1)
 
 
-def _anchors(text: Text) -> list[str]:
+def _anchors(text: MarkdownText) -> list[str]:
     """Return the anchors of the headings, formed as on GitHub."""
     anchors: list[str] = []
     for heading in text.headings:
@@ -348,3 +350,57 @@ def optional_sections(kind: PageKind) -> frozenset[str]:
         return frozenset()
     optional = frozenset({"Probes", "On other engines"})
     return optional if kind == "break" else optional | {"References"}
+
+
+# ----- Markdown, with the line in the file of each part -----
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading's level, plain text, and line in the file."""
+
+    level: int
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class MarkdownText:
+    """Markdown that starts at `line` of the file at `path`."""
+
+    path: str
+    body: str
+    line: int
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        """CommonMark's block tokens; inline ones are their children."""
+        return MarkdownIt("commonmark").parse(self.body)
+
+    @cached_property
+    def headings(self) -> tuple[Heading, ...]:
+        """Every heading, in order."""
+        return tuple(
+            Heading(int(token.tag[1]), _plain_text(inline), self.line_of(inline))
+            for token, inline in zip(self.tokens, self.tokens[1:], strict=False)
+            if token.type == "heading_open"
+        )
+
+    @property
+    def sections(self) -> list[Heading]:
+        """The second-level headings."""
+        return [heading for heading in self.headings if heading.level == 2]
+
+    def line_of(self, token: Token, words: str = "") -> int:
+        """The line of the file where a block starts, or its first line that contains `words`."""
+        start, end = token.map or (0, 0)
+        rows = self.body.splitlines()[start:end]
+        return self.line + start + next((i for i, row in enumerate(rows) if words in row), 0)
+
+    def finding(self, line: int, problem: str, remedy: str) -> Finding:
+        """Return a finding in this text."""
+        return Finding(self.path, line, problem, remedy)
+
+
+def _plain_text(inline: Token) -> str:
+    return "".join(part.content for part in inline.children or ()).strip()

@@ -15,7 +15,7 @@ from harness.core.verdict import Alarm, Silent, Verdict
 from harness.diagnostics import DIAGNOSTICS
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.pages.catalogue import Catalogue
-from harness.pages.diagnostic import CHECK, OwnDiagnostic, read_diagnostic
+from harness.pages.checks import CHECK, OwnDiagnostic, read_diagnostic
 from harness.runs.judging import COMPARED, FORM
 
 

@@ -16,7 +16,7 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.learn.hunt.pool import Pool, pool_of
 from harness.matrix.committed import Committed, committed_file, read_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.pages.course import Unit
+from harness.pages.conventions import Unit
 from harness.pages.front_matter import Break, TrainingBreak
 from harness.pages.page import Page
 

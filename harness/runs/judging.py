@@ -11,7 +11,7 @@ import traceback
 from types import FrameType
 
 from harness.core.run import Form, Measured, Measurement, Quantity, Run, is_repeatable, message_of
-from harness.pages.diagnostic import CHECK
+from harness.pages.checks import CHECK
 from harness.runs.trial import Trial, compile_at, line_within
 
 COMPARED = "compared"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from harness.core.run import Run
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline
+from harness.pages.checks import Invariant, LogEntries, invariant_of
 from harness.pages.front_matter import TrainingBreak
-from harness.pages.invariant import Invariant, Log, invariant_of
 from harness.pages.page import Page
 from harness.runs.cache import Cache
 from harness.training.record import HIDDEN, AlarmReport
@@ -49,7 +49,7 @@ def count_alarms(
     )
 
 
-def log_of(run: Run) -> Log:
+def log_of(run: Run) -> LogEntries:
     """Return the log of a run as a developer has it."""
     entries = (
         {

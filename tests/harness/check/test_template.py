@@ -15,8 +15,8 @@ from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
 from harness.pages.catalogue import open_catalogue
+from harness.pages.checks import invariant_of
 from harness.pages.front_matter import Break
-from harness.pages.invariant import invariant_of
 from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE

@@ -25,7 +25,7 @@ from harness.matrix.evaluate import evaluate_all
 from harness.matrix.plan import choose, plan_matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.pages.diagnostic import read_diagnostic
+from harness.pages.checks import read_diagnostic
 from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
 from tests.harness.matrix.tiny import ENGINE, write_pages
