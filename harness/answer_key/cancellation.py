@@ -173,7 +173,7 @@ def _is_lost_in_sum(step: TraceStep, match: Match) -> bool:
 
 
 def _summed_to(shape: tuple[int, ...], array: NumericArray) -> NumericArray:
-    """Return the array summed over the axes along which that shape broadcasts to its own, if so."""
+    """Return the array summed to `shape`, or as it is if `shape` does not broadcast to its own."""
     added = array.ndim - len(shape)
     pairs = zip(shape, array.shape[max(added, 0) :], strict=False)
     if added < 0 or any(length not in (1, full) for length, full in pairs):

@@ -278,14 +278,14 @@ def _unlike_gradients(
 
 
 def _unlike_leaves(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
-    """Yield the differences of these leaves and their gradients, at the first step with any."""
+    """Yield the differences of created leaves, and of all leaves at the first step with any."""
     scale = 0.0
     if not run.failure:  # a backward pass that failed has left some leaves out
         own = _created_of(key)
         moves = {name: slack(key, name) for name in own}
         yield from _compare_leaves(_created_of(run), own, choices, _scale_of(own), moves)
     steps = list(zip(_snapshots(run), _snapshots(key), strict=False))
-    if key.log and len(run.log) != len(key.log):  # the last look follows the last step of each
+    if key.log and len(run.log) != len(key.log):  # the last snapshots are of different steps
         steps = steps[: min(len(run.log), len(key.log))]
     for step, (actual, expected) in enumerate(steps):
         found, scale = False, max(scale, _scale_of(expected))

@@ -179,7 +179,7 @@ _PHASES = {
     Phase.RUN: message("the run"),
     Phase.PROGRAM: message("the program"),
     Phase.SENDING: message("sending the result"),
-    # The doctor is in English only, and the others are names in the log of a layer.
+    # For the doctor, which is in English only. Other phases are names in the log of a layer.
     Phase.CLASS: verbatim("the class"),
     Phase.TENSORS: verbatim("the tensors"),
     Phase.ACCUMULATION: verbatim("the accumulation"),
@@ -480,7 +480,7 @@ class Run(msgspec.Struct, frozen=True):
     def logged(self) -> list[dict[str, Array]]:
         """The log, with the leaves and their gradients at each step, and at the end.
 
-        Of an entry and a leaf that have the same name, it has the entry.
+        If an entry and a leaf have the same name, it has the entry.
         """
         extra: list[dict[str, Array]] = [{}] if len(self.leaf_log) > len(self.log) else []
         return [

@@ -107,7 +107,7 @@ class Loaded:
             self.module: ModuleType = load(module, root, sources)
         finally:
             calls = recorder.stop()
-        assert calls is not None  # the import would have to use up the stack
+        assert calls is not None  # None only if the import has used up the stack
         self.functions = Functions(codes, {code for code, _ in calls})
 
     def swap(self, patched: Codes) -> bool:

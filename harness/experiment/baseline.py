@@ -304,7 +304,7 @@ class Baseline:
     ) -> tuple[Step, ...]:
         """Return the steps in which the clean engine calls a function that other sources change.
 
-        All of them, if something outside functions differs, which the import executes.
+        All of them, if code outside functions differs, since the import executes it.
         """
         from harness.runs.coverage import changed_functions  # for many probes only
 

@@ -1,7 +1,7 @@
 """A collected suite and the engine that it has imported, in a process that forks for each run.
 
-`pytest --breaks` and `harness grade` run tests in this way. They differ in what confines the
-process, in which engines are tried, and in who may read what a run raises.
+`pytest --breaks` and `harness grade` run tests this way. They differ in what confines the process,
+which engines are tried, and who may read what a run raises.
 """
 
 from __future__ import annotations

@@ -150,4 +150,4 @@ def _is_in_rule() -> bool:
 
 
 _WALKING = ("multiply", "rounded")
-"""Functions inside others that are not rules: of the walk, and around the losses."""
+"""Nested functions that are not rules: one of the walk, and one around the losses."""

@@ -388,7 +388,7 @@ def _is_large(array: NumericArray) -> bool:
 def _snapshot(
     library: Library, leaves: Mapping[str, Any]
 ) -> tuple[dict[str, Array], dict[str, Digest]]:
-    """Return those of the leaves that have a gradient, and the gradients; large ones apart.
+    """Return the leaves that have a gradient, and the gradients; large arrays separately.
 
     A probe may have many steps and large layers, so only digests of these are sent.
     """
