@@ -17,13 +17,13 @@ from collections.abc import Iterator
 
 from harness.core.message import Kind, Message, message
 from harness.core.rounding import largest, resolution
-from harness.core.run import Array, Form, Measurement, Quantity, Run, array_name
+from harness.core.run import Array, Measurement, MeasurementForm, Quantity, Run, array_name
 
 CONDITIONING = Measurement(
     "conditioning",
     "harness.answer_key.perturbation:measure",
     kinds=("gradient", "steps", "module"),
-    form=Form(
+    form=MeasurementForm(
         numbers=tuple(
             Quantity(key, required=False)
             for key in ("output", "steps", "{leaf}.grad", "{number} {text}")

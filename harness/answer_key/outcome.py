@@ -32,8 +32,8 @@ from harness.core.run import (
     Array,
     Digest,
     Failure,
-    Form,
     Measurement,
+    MeasurementForm,
     NumericArray,
     Quantity,
     Run,
@@ -68,7 +68,7 @@ OUTPUT = message(Kind.OUTPUT)
 KINKS = Measurement(
     "kinks",
     "harness.answer_key.kinks:measure",
-    form=Form(
+    form=MeasurementForm(
         (
             Quantity("entries", "entries", "iu"),
             Quantity("directions", "directions entries"),

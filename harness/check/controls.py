@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from harness.check import Finding, finding_from
 from harness.core.errors import BreaklabError, DoesNotApply, PageError
-from harness.core.finding import Finding, finding_from
 from harness.core.report import Report
 from harness.core.run import Failure, Run
 from harness.diagnostics.own import from_catalogue, read_own

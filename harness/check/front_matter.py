@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import msgspec
 
+from harness.check import Finding, finding_from
 from harness.core.errors import BreaklabError
-from harness.core.finding import Finding, finding_from
 from harness.core.vocabulary import PageKind
 from harness.diagnostics import DIAGNOSTICS
 from harness.pages.catalogue import Catalogue, diagnostic_name, nearest

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from harness.check import Finding
 from harness.check.controls import rewrites
 from harness.check.runner import run_page
 from harness.core.errors import PageError
-from harness.core.finding import Finding
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.myth import SECTION, Exhibit, MythReport, find_exhibit, lines

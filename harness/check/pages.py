@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.check import UNCHECKED, Finding, finding_from, finding_from_bug, worst
 from harness.check.controls import check_diagnostic, prepare_invariants
 from harness.check.expectations import check_probed_page
 from harness.check.front_matter import check_completeness, check_names
@@ -21,7 +22,6 @@ from harness.check.kinds import check_exercise, check_myth, check_training
 from harness.check.prose import check_prose
 from harness.check.translations import check_translations
 from harness.core.errors import BreaklabError, PageError, UsageError
-from harness.core.finding import UNCHECKED, Finding, finding_from, finding_from_bug, worst
 from harness.core.message import message
 from harness.core.report import Report
 from harness.experiment.context import Context

@@ -15,8 +15,8 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
+from harness.check import Finding
 from harness.core.errors import BreaklabError
-from harness.core.finding import Finding
 from harness.engines.engine import Engine
 from harness.experiment.cached import engine_facts
 from harness.experiment.context import Context

@@ -17,9 +17,9 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from harness.check import Finding
 from harness.core import read_text
 from harness.core.errors import PageError
-from harness.core.finding import Finding
 from harness.core.vocabulary import PageKind, shortened
 from harness.pages.conventions import Conventions
 from harness.pages.front_matter import Control, Variant

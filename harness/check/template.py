@@ -16,9 +16,9 @@ from typing import Any, get_args
 from harness.check.proposals import Proposal, ask_rows, claim_rows, expect_rows, observe
 from harness.check.prose import optional_sections, sections_of
 from harness.core.errors import BreaklabError, DoesNotApply, HunkError, UsageError, as_message
+from harness.core.files import write_file, write_new
 from harness.core.message import message
 from harness.core.vocabulary import PageKind
-from harness.core.writing import write_file, write_new
 from harness.experiment.context import Context
 from harness.pages.catalogue import unknown
 from harness.pages.front_matter import ID, KINDS, UNSTATED, Claims, PatchFront, ProbedFront

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
+from harness.check import Finding, finding_from
 from harness.check.prose import (
     MarkdownText,
     check_leftovers,
@@ -17,7 +18,6 @@ from harness.check.prose import (
 )
 from harness.core import read_text
 from harness.core.errors import PageError
-from harness.core.finding import Finding, finding_from
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Advice, Break, ProbedFront, TrainingBreak
 from harness.pages.page import Fence, Page, read_fences, split_front

@@ -26,7 +26,7 @@ from harness.core.message import message
 
 if TYPE_CHECKING:
     from harness.cli.prediction import Asked
-    from harness.core.report import Prediction, Report
+    from harness.core.report import PredictionReport, Report
     from harness.experiment.patching import PatchedEngine
     from harness.pages.page import Page
     from harness.pages.probe import Probe
@@ -131,7 +131,7 @@ def _show_break(
     def wait(*, first: bool = False) -> Report:
         return session.wait(running, first=first) if running else prepared.run(lambda _: None)
 
-    predictions: list[Prediction] = []
+    predictions: list[PredictionReport] = []
     if asking:
         terminal.show_change(console, prepared.change)
         predictions = _predictions(console, shown, prepared, lambda: wait(first=True))
@@ -161,7 +161,7 @@ def _record(
     session: Session,
     page: Page,
     report: Report | TrainingReport,
-    predictions: Sequence[Prediction],
+    predictions: Sequence[PredictionReport],
 ) -> None:
     """Add a report that was read on a terminal to the learner's progress."""
     if session.is_interactive:
@@ -172,7 +172,7 @@ def _record(
 
 def _predictions(
     console: Screen, page: Page, prepared: _Prepared, observe: Callable[[], Report]
-) -> list[Prediction]:
+) -> list[PredictionReport]:
     """Ask for predictions while the break runs; return those that were answered."""
     from harness.cli.prediction import predict
 

@@ -15,8 +15,8 @@ from harness.core.errors import UsageError
 from harness.core.message import message
 
 if TYPE_CHECKING:
+    from harness.check import Finding
     from harness.check.pages import PageCheck
-    from harness.core.finding import Finding
     from harness.core.report import Report
     from harness.pages.page import Page
 
@@ -37,8 +37,8 @@ def check(
     start = time.perf_counter()
     session = Session([*(breaks or ()), *(only or ())], engine, json=json, strict=False)
     with session.busy():
+        from harness.check import worst
         from harness.check.pages import check_pages
-        from harness.core.finding import worst
         from harness.report.findings import show_left_out, show_summary
 
     if pages and only:
@@ -95,8 +95,8 @@ def _check_on_engine(session: Session, ids: Sequence[str], only: Sequence[Path])
     A difference from a page about minigrad is a failure only if it shows that a patch is not the
     change that its page means.
     """
+    from harness.check import worst
     from harness.check.pages import check_page
-    from harness.core.finding import worst
     from harness.experiment.comparison import breaks_for
     from harness.report.findings import show_nothing_judged
 

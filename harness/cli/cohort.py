@@ -154,7 +154,7 @@ def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedb
 
     With `feedback`, also write what each author may see.
     """
-    from harness.core.writing import PRIVATE, write_file
+    from harness.core.files import PRIVATE, write_file
     from harness.grade.cohort.tally import tally
     from harness.report.cohort import as_table, summary, to_csv, to_markdown
 

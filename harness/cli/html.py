@@ -51,7 +51,7 @@ def html(
 
 def write_lessons(session: Session, pages: Sequence[Page], out: Path) -> None:
     """Run pages and write them to a file. Raises what `require_lessons` raises."""
-    from harness.core.writing import write_file
+    from harness.core.files import write_file
 
     require_lessons(pages, out)
     write_file(out, session.run(lambda: _document(session, pages)))

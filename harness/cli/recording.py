@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from harness.cli.session import Session
-from harness.core.report import Prediction, Report
+from harness.core.report import PredictionReport, Report
 from harness.core.vocabulary import shortened, visible
 from harness.learn import events
 
@@ -19,7 +19,7 @@ def record_break(
     session: Session,
     page: Page,
     report: Report | TrainingReport,
-    predictions: Iterable[Prediction],
+    predictions: Iterable[PredictionReport],
 ) -> None:
     """Remember that the report was read, and the predictions with what was observed.
 

@@ -63,7 +63,7 @@ class Results:
 
     def write(self, grade: Grade, file: Path) -> None:
         """Write a result to a file. Raises EnvironmentProblem if that is not possible."""
-        from harness.core.writing import write_file
+        from harness.core.files import write_file
 
         write_file(file, self.render(grade).rstrip("\n") + "\n")
 

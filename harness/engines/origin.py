@@ -13,7 +13,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 
 import harness
-from harness.core.run import Origin, Raiser
+from harness.core.run import FailureOrigin, Raiser
 from harness.core.vocabulary import Lack
 from harness.engines.adapter.calling import call_engine, pull_back
 from harness.engines.adapter.unsupported import Unsupported
@@ -23,7 +23,7 @@ from harness.engines.loader import file_of
 _OURS = str(Path(harness.__file__).parent)
 
 
-def origin_of(error: BaseException, probe: str = "") -> Origin | None:
+def origin_of(error: BaseException, probe: str = "") -> FailureOrigin | None:
     """Return where an exception was raised, or None if no frame shows it.
 
     Parameters
@@ -44,7 +44,7 @@ def origin_of(error: BaseException, probe: str = "") -> Origin | None:
         raiser = "statement"
     place = next((step for step in reversed(steps) if file_of(step.tb_frame)), None)
     at = _place(place) if place else ("", 0, "", "")
-    return Origin(raiser, *at, _is_in_backward(steps), *_lack(error, steps))
+    return FailureOrigin(raiser, *at, _is_in_backward(steps), *_lack(error, steps))
 
 
 def _place(step: TracebackType) -> tuple[str, int, str, str]:

@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from harness.core.folders import data_folder
+from harness.core.files import data_folder
 from harness.learn.database import NotUsable, ProgressDatabase
 from harness.learn.events import AnyEvent
 from harness.learn.progress import Progress

@@ -9,8 +9,8 @@ import msgspec
 
 from harness.core import read_text
 from harness.core.errors import PageError, as_message
+from harness.core.files import write_new
 from harness.core.message import message
-from harness.core.writing import write_new
 from harness.learn.events import AnyEvent
 
 LARGEST = 32 * 1024 * 1024

@@ -220,7 +220,7 @@ def read_diagnostic(path: Path) -> OwnDiagnostic:
         raise mistake(1, "it defines no function `check`", "write `def check(trial, run):`")
     spec = checks[-1].args
     if len(spec.args) != 2 or spec.posonlyargs or spec.kwonlyargs or spec.vararg or spec.kwarg:
-        arguments = "`check` does not take exactly two arguments"
-        raise mistake(checks[-1].lineno, arguments, "write `def check(trial, run):`")
+        wrong = "`check` does not take exactly two arguments"
+        raise mistake(checks[-1].lineno, wrong, "write `def check(trial, run):`")
     line = checks[-1].lineno
     return OwnDiagnostic(name, sees, blind, float(passes), tuple(kinds), text, file, line)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, groupby
 from pathlib import Path
 
-from harness.core.writing import write_file
+from harness.core.files import write_file
 from harness.diagnostics import DIAGNOSTICS
 from harness.learn.hunt.pool import Pool, pool_of
 from harness.matrix.committed import Committed, committed_file, read_committed

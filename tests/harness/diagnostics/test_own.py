@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import breaks
+from harness.check import Finding
 from harness.check.pages import check_pages
 from harness.core.errors import PageError
-from harness.core.finding import Finding
 from harness.core.report import Report
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.own import from_catalogue, read_own
 from harness.diagnostics.shape import SHAPE
