@@ -102,7 +102,7 @@ breaklab's adapter; the probe."""
 
 
 class FailureOrigin(msgspec.Struct, frozen=True):
-    """Where an exception was raised: see `harness.engines.origin`."""
+    """Where an exception was raised: see `harness.engines.calling`."""
 
     raiser: Raiser
     file: str = ""
@@ -376,7 +376,7 @@ and writes nothing that is recorded."""
 
 
 CREATED = re.compile(r"([^\W\d]\w*)\[(\d+)\](?:\.([\w.]+))?")
-"""The names of leaves that a probe creates: see `harness.engines.creations`."""
+"""The names of leaves that a probe creates: see `harness.engines.library`."""
 
 GRAD = ".grad"
 """The suffix of a leaf's name in the name of its gradient."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from harness.answer_key.conditioning import description_of, ill_conditioned
 from harness.answer_key.outcome import MEASUREMENTS
+from harness.answer_key.tolerances import description_of, ill_conditioned
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Kind, Message, message
 from harness.core.report import RunReport

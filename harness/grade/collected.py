@@ -13,8 +13,7 @@ from types import CodeType
 
 import pytest
 
-from harness.engines.loader import Codes, find_in_memory
-from harness.engines.swapping import Pair
+from harness.engines.loading import FileCodes, Replacement, find_in_memory
 from harness.grade.code import Code
 from harness.grade.running import Outcomes, locate, run_in_order, warm_hypothesis
 
@@ -45,7 +44,9 @@ class CollectedSuite:
         warm_hypothesis()
         gc.freeze()  # otherwise a collection in a fork would copy every page
 
-    def swap(self, pairs: Sequence[Pair], codes: Codes, texts: Mapping[str, str]) -> None:
+    def swap(
+        self, pairs: Sequence[Replacement], codes: FileCodes, texts: Mapping[str, str]
+    ) -> None:
         """In a fork: turn the engine into the one with these files; `texts` may lack some.
 
         `pairs` are those that `Functions.plan` returns. Modules that have not been imported yet

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import CodeType
 
-from harness.engines.call_recorder import Call
+from harness.engines.loading import CallEdge
 from harness.patch.side import quiet_parse
 
 Sources = Mapping[str, str]
@@ -73,7 +73,7 @@ def _take_functions(
     scope.body = rest
 
 
-def called_functions(calls: Sequence[Call] | None) -> list[str] | None:
+def called_functions(calls: Sequence[CallEdge] | None) -> list[str] | None:
     """Return the names of the functions that were called; None if that is not known."""
     return None if calls is None else sorted({_name(code) for code, _ in calls})
 

@@ -34,9 +34,8 @@ from harness.core.run import (
     pack,
 )
 from harness.core.vocabulary import Loss, Phase
-from harness.engines.creations import Creations
-from harness.engines.library import Library
-from harness.engines.origin import origin_of
+from harness.engines.calling import origin_of
+from harness.engines.library import Creations, Library
 from harness.pages.probe import Probe
 from harness.runs.digests import digest_of
 from harness.runs.inputs import cotangent_for, draw
