@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.core.writing import write_file
+from harness.core.files import write_file
 from harness.pages.catalogue import open_catalogue
 from harness.report.documents import markdown_table, with_text
 from tests.suites import ROOT, SUITES, Suite

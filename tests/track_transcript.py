@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.core.writing import write_file
+from harness.core.files import write_file
 from tests.harness.cli.terminal import ENTER, Dialogue, dialogue
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "track.md"

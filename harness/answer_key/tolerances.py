@@ -17,9 +17,9 @@ from harness.core.message import Kind, Message, message
 from harness.core.rounding import largest, resolution, rounding, rounding_of
 from harness.core.run import (
     Array,
-    Form,
     Measured,
     Measurement,
+    MeasurementForm,
     NumericArray,
     Quantity,
     Run,
@@ -44,7 +44,7 @@ CONDITIONING = Measurement(
     "conditioning",
     "harness.answer_key.perturbation:measure",
     kinds=("gradient", "steps", "module"),
-    form=Form(
+    form=MeasurementForm(
         numbers=tuple(
             Quantity(name, required=False)
             for name in ("output", "steps", "{leaf}.grad", "{number} {text}")
@@ -157,7 +157,7 @@ def arrays_of(run: Run) -> Iterator[tuple[str, Array, int]]:
 KINKS = Measurement(
     "kinks",
     "harness.answer_key.tolerances:measure_kinks",
-    form=Form(
+    form=MeasurementForm(
         (
             Quantity("entries", "entries", "iu"),
             Quantity("directions", "directions entries"),

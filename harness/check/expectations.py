@@ -1,16 +1,15 @@
-"""The check of a break, a variant or a control: outcomes, claims and survival."""
+"""The check of a break, a variant or a control: outcomes, claims, survival and rounding."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from harness.check.conditioning import check_conditioning
-from harness.check.invariants import check_invariant
+from harness.check import Finding, finding_from, finding_from_bug
+from harness.check.controls import check_invariant
 from harness.check.patches import check_spelling, check_uniqueness
 from harness.check.runner import run_page
 from harness.core.errors import BreaklabError
-from harness.core.finding import Finding, finding_from, finding_from_bug
-from harness.core.message import Kind
+from harness.core.message import Kind, Message, message
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.core.vocabulary import some
 from harness.diagnostics import DIAGNOSTICS
@@ -18,7 +17,7 @@ from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import check_blocks
 from harness.grade.submission import prepare_bare
-from harness.pages.front_matter import Break, Pardon, Variant
+from harness.pages.front_matter import Break, Pardon, ProbedFront, Variant
 from harness.pages.page import Page
 from harness.runs.oracles import why_missing
 
@@ -136,12 +135,11 @@ def survivors(reports: Sequence[Report]) -> list[Report]:
     runs = [run for report in reports for run in report.runs]
     if not any(run.outcome in ("silent-corruption", "crash") for run in runs):
         return [report for report in reports if report.runs]
-    return [report for report in reports if _is_uncaught(report)]
-
-
-def _is_uncaught(report: Report) -> bool:
-    silent = [run for run in report.runs if run.outcome == "silent-corruption"]
-    return bool(silent) and not any(run.caught_by for run in silent)
+    silent = [
+        (report, [run for run in report.runs if run.outcome == "silent-corruption"])
+        for report in reports
+    ]
+    return [report for report, runs in silent if runs and not any(run.caught_by for run in runs)]
 
 
 # ----- Outcomes -----
@@ -311,9 +309,9 @@ def _check_alarms(page: Page, reports: Sequence[Report]) -> Iterator[Finding]:
     """A variant is correct, so an alarm on it is false."""
     for report in reports:
         for run in report.runs:
-            for name, message in run.alarms.items():
+            for name, alarm in run.alarms.items():
                 loss = f", {run.loss} loss" if run.loss else ""
-                problem = f"`{name}` raises a false alarm on `{run.probe}`{loss}: {message}"
+                problem = f"`{name}` raises a false alarm on `{run.probe}`{loss}: {alarm}"
                 remedy = "either the variant is not a correct rewrite, or the diagnostic is wrong"
                 yield Finding(page.path, page.line_of("expect", run.probe), problem, remedy)
 
@@ -344,3 +342,60 @@ def _check_pardon(
         problem = "has a pardon as `equivalent`, but something observable differs"
         remedy = "give another reason: an equivalent change has no observable effect"
         yield Finding(page.path, page.line_of("pardon", "reason"), problem, remedy)
+
+
+# ----- Rounding -----
+
+
+ILL_CONDITIONED = "ill_conditioned"
+"""The table of the front matter in which a page states such probes, each with a reason."""
+
+
+def check_conditioning(page: Page, context: Context) -> Iterator[Finding]:
+    """Yield the ill-conditioned probes that the page does not state, and those it need not state.
+
+    If rounding decided a result, a correct rewrite could be called wrong, or a bug right.
+
+    Raises EnvironmentProblem if the engine does not load.
+    """
+    for probe, reason in unstated(page, context).items():
+        problem = f"the probe `{probe}` is {reason}"
+        remedy = "choose other inputs, or another optimizer: nothing should divide by "
+        remedy += "a number that is 0 up "
+        remedy += "to rounding, or subtract nearly equal numbers; if the page is about rounding, "
+        remedy += f'write `{ILL_CONDITIONED} = {{ {probe} = "the reason" }}`'
+        yield Finding(page.path, page.line_of("expect", probe), problem, remedy)
+    stated, found = _stated(page), _ill_conditioned(page, context)
+    own = {probe.name for probe in page.probes}
+    for probe in sorted(stated.keys() - found.keys()):
+        problem = f"says that `{probe}` is ill-conditioned, "
+        problem += "but it is not" if probe in own else "which is not a probe of the page"
+        yield Finding(
+            page.path,
+            page.line_of(ILL_CONDITIONED, probe),
+            problem,
+            f"remove it from `{ILL_CONDITIONED}`",
+        )
+
+
+def unstated(page: Page, context: Context) -> dict[str, Message]:
+    """Return the ill-conditioned probes that the page does not state, with the reasons.
+
+    Raises EnvironmentProblem if the engine does not load.
+    """
+    stated = _stated(page)
+    return {
+        probe: message("ill-conditioned: {reason}", reason=reason)
+        for probe, reason in _ill_conditioned(page, context).items()
+        if probe not in stated
+    }
+
+
+def _stated(page: Page) -> dict[str, str]:
+    return page.front.ill_conditioned if isinstance(page.front, ProbedFront) else {}
+
+
+def _ill_conditioned(page: Page, context: Context) -> dict[str, Message]:
+    if not page.probes:
+        return {}
+    return context.baseline.ill_conditioned(context.engine, page.probes)

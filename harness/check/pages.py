@@ -14,18 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from harness.check.completeness import check_completeness
-from harness.check.diagnostics import check_diagnostic
-from harness.check.exercises import check_exercise
+from harness.check import UNCHECKED, Finding, finding_from, finding_from_bug, worst
+from harness.check.controls import check_diagnostic, prepare_invariants
 from harness.check.expectations import check_probed_page
-from harness.check.invariants import prepare_invariants
-from harness.check.myths import check_myth
-from harness.check.names import check_names
+from harness.check.front_matter import check_completeness, check_names
+from harness.check.kinds import check_exercise, check_myth, check_training
 from harness.check.prose import check_prose
-from harness.check.training import check_training
 from harness.check.translations import check_translations
 from harness.core.errors import BreaklabError, PageError, UsageError
-from harness.core.finding import UNCHECKED, Finding, finding_from, finding_from_bug, worst
 from harness.core.message import message
 from harness.core.report import Report
 from harness.experiment.context import Context

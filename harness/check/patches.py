@@ -15,8 +15,8 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
+from harness.check import Finding
 from harness.core.errors import BreaklabError
-from harness.core.finding import Finding
 from harness.engines.engine import Engine
 from harness.experiment.cached import engine_facts
 from harness.experiment.context import Context
@@ -41,7 +41,7 @@ def check_spelling(page: Page, context: Context) -> Iterator[Finding]:
     Raises what `put` raises.
     """
     engine = context.engine
-    before, after = _Names(engine.sources), _Names(put(page, engine).sources)
+    before, after = _SourceNames(engine.sources), _SourceNames(put(page, engine).sources)
     existing = before.read | before.bound | after.bound | _AVAILABLE
     for name in sorted(after.read - existing):
         problem = f"`{name}` on the + side is defined nowhere, and the patched code crashes"
@@ -49,7 +49,7 @@ def check_spelling(page: Page, context: Context) -> Iterator[Finding]:
         yield Finding(page.path, _line_with(name, _blocks(page, engine)), problem, remedy)
 
 
-class _Names:
+class _SourceNames:
     """The names in an engine's files."""
 
     def __init__(self, sources: Mapping[str, str]) -> None:
@@ -94,17 +94,17 @@ def _line_with(name: str, blocks: Sequence[Fence]) -> int:
 
 
 @dataclass(frozen=True)
-class _Words:
+class _PatchWords:
     """The words and signs that a patch removes and adds, without its placeholders."""
 
     removed: frozenset[str]
     added: frozenset[str]
 
-    def may_equal(self, other: _Words) -> bool:
+    def may_equal(self, other: _PatchWords) -> bool:
         """Whether the two may be the same patch, given that a placeholder may be any word."""
         return self._fits(other) or other._fits(self)
 
-    def _fits(self, other: _Words) -> bool:
+    def _fits(self, other: _PatchWords) -> bool:
         """Whether the other removes and adds what this one does, ignoring what is only moved."""
         removed, added = self.removed - self.added, self.added - self.removed
         if not (removed or added):
@@ -144,7 +144,7 @@ class _PagePatch:
     """A page's patch, and the words in it."""
 
     page: Page
-    words: _Words
+    words: _PatchWords
     engine: bytes
     """A digest of the engine."""
 
@@ -181,7 +181,7 @@ def _patches(context: Context) -> dict[str, _PagePatch]:
 
 
 @lru_cache(maxsize=1024)
-def _words(blocks: tuple[Fence, ...]) -> _Words:
+def _words(blocks: tuple[Fence, ...]) -> _PatchWords:
     removed, added = (
         frozenset(
             word
@@ -193,4 +193,4 @@ def _words(blocks: tuple[Fence, ...]) -> _Words:
         )
         for sign in "-+"
     )
-    return _Words(removed, added)
+    return _PatchWords(removed, added)

@@ -12,7 +12,7 @@ from typing import get_args
 
 import msgspec
 
-from harness.check.conditioning import unstated
+from harness.check.expectations import unstated
 from harness.core.report import Report, RunReport
 from harness.core.vocabulary import OUTCOMES, Outcome, headline, shortened
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
@@ -35,7 +35,7 @@ CANDIDATES = 24
 
 
 @dataclass(frozen=True)
-class Observed:
+class Proposal:
     """The report on the probes that a page names, with all diagnostics."""
 
     report: Report
@@ -45,7 +45,7 @@ class Observed:
     """The names of each probe's leaves."""
 
 
-def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool) -> Observed:
+def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool) -> Proposal:
     """Run the page's patch on these probes; with `propose`, also on others that show more.
 
     Raises UsageError for a probe that does not exist, and what `prepare` raises.
@@ -67,7 +67,7 @@ def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool
         return msgspec.structs.replace(report, left_out={**report.left_out, **left_out})
 
     if not propose:
-        return Observed(run(given, DIAGNOSTICS), Counter(), leaves)
+        return Proposal(run(given, DIAGNOSTICS), Counter(), leaves)
     outcomes = _by_probe(run(probes, ()).runs)
     candidates = _most_different(outcomes, probes, given, CANDIDATES)
     report = run([*given, *candidates], DIAGNOSTICS)
@@ -76,7 +76,7 @@ def observe(page: Page, context: Context, names: Sequence[str], *, propose: bool
     others = Counter(_headline(outcomes[name]) for name in outcomes.keys() - chosen)
     del others["not-reached"]
     runs = [run for run in report.runs if run.probe in chosen]
-    return Observed(msgspec.structs.replace(report, runs=runs), others, leaves)
+    return Proposal(msgspec.structs.replace(report, runs=runs), others, leaves)
 
 
 def _by_probe(runs: Sequence[RunReport]) -> dict[str, list[RunReport]]:
@@ -137,7 +137,7 @@ def _smallest(names: Sequence[str], probes: Mapping[str, Probe]) -> str:
 # ----- The tables -----
 
 
-def expect_rows(observed: Observed, stated: ProbeTable) -> Iterator[str]:
+def expect_rows(observed: Proposal, stated: ProbeTable) -> Iterator[str]:
     """Yield the rows of `[expect]`: statements that are still true stay, the others become open."""
     runs = _by_probe(observed.report.runs)
     if all(_headline(ends) == "not-reached" for ends in runs.values()) and not observed.others:
@@ -174,7 +174,7 @@ def _outcome(run: RunReport) -> str:
     return f"{run.outcome} ({run.kind})" if run.kind else run.outcome
 
 
-def ask_rows(observed: Observed) -> Iterator[str]:
+def ask_rows(observed: Proposal) -> Iterator[str]:
     """Yield the rows of one `[[ask]]`: about a wrong shape, or else about an outcome."""
     silent = [run for run in observed.report.runs if run.outcome == "silent-corruption"]
     for run in silent:
@@ -194,7 +194,7 @@ def _ask(probe: str, question: str, answer: str) -> Iterator[str]:
     yield 'because  = ""'
 
 
-def claim_rows(observed: Observed, stated: Claims) -> dict[str, str]:
+def claim_rows(observed: Proposal, stated: Claims) -> dict[str, str]:
     """Return the rows of `[diagnostics]` by key; claims that are still true stay."""
     runs, kind = observed.report.runs, observed.report.kind
     caught = dict.fromkeys(name for run in runs for name in run.caught_by)

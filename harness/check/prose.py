@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from harness.check.links import check_links, check_sources
-from harness.check.sections import PYTHON_SECTIONS, optional_sections, sections_of
-from harness.core.finding import Finding
-from harness.core.vocabulary import shortened
+from harness.check import Finding
+from harness.core import read_text
+from harness.core.errors import PageError
+from harness.core.vocabulary import PageKind, shortened
 from harness.pages.conventions import Conventions
-from harness.pages.markdown import Heading, Text
-from harness.pages.page import Page
+from harness.pages.front_matter import Control, Variant
+from harness.pages.page import Page, split_front
 
 LONGEST = 120
 """The largest number of lines of a page, so that it can be read in one sitting."""
@@ -39,15 +45,15 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.line)
 
 
-def page_text(page: Page) -> Text:
+def page_text(page: Page) -> MarkdownText:
     """Return the Markdown of a page."""
-    return Text(page.path, page.body, page.body_line)
+    return MarkdownText(page.path, page.body, page.body_line)
 
 
 # ----- Sections -----
 
 
-def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
+def _check_sections(page: Page, text: MarkdownText) -> Iterator[Finding]:
     kind = page.front.kind
     order, optional = list(sections_of(kind)), optional_sections(kind)
     valid: list[Heading] = []
@@ -73,7 +79,7 @@ def _check_sections(page: Page, text: Text) -> Iterator[Finding]:
             yield text.finding(following.line, problem, f"the order is {', '.join(order)}")
 
 
-def _check_section(page: Page, text: Text, heading: Heading) -> Iterator[Finding]:
+def _check_section(page: Page, text: MarkdownText, heading: Heading) -> Iterator[Finding]:
     if not page.section(heading.text):
         remedy = "write it; `harness show ID` shows how another page does it"
         yield text.finding(heading.line, f"the section `{heading.text}` is empty", remedy)
@@ -100,7 +106,7 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
             yield Finding(page.path, fence.line - 1, problem, remedy)
 
 
-def _check_question(page: Page, text: Text) -> Iterator[Finding]:
+def _check_question(page: Page, text: MarkdownText) -> Iterator[Finding]:
     """The hypothesis must ask for a prediction; that of a break must contain a number."""
     heading = next((item for item in text.sections if item.text == "Hypothesis"), None)
     question = re.sub(r"<!--.*?-->", "", page.section("Hypothesis"), flags=re.S).strip()
@@ -124,7 +130,7 @@ def _check_length(page: Page) -> Iterator[Finding]:
 # ----- Leftovers -----
 
 
-def check_leftovers(text: Text) -> Iterator[Finding]:
+def check_leftovers(text: MarkdownText) -> Iterator[Finding]:
     """Yield leftovers of the template: comments, tags, TODO, and lines of dots."""
     for number, row in enumerate(text.body.splitlines(), start=text.line):
         yield from _check_todo(text.path, number, row)
@@ -144,7 +150,7 @@ def check_leftovers(text: Text) -> Iterator[Finding]:
                 yield text.finding(line, f"a placeholder `{row.strip()}` is left", "write the text")
 
 
-def _html(text: Text, token: Token, tag: str) -> Finding:
+def _html(text: MarkdownText, token: Token, tag: str) -> Finding:
     first = tag.strip().splitlines()[0]
     shown = shortened(first, 60)
     if tag.lstrip().startswith("<!--"):
@@ -169,3 +175,232 @@ def _check_front(page: Page) -> Iterator[Finding]:
         problem = f"comments `# observed: ...` of the template are left, {len(left)} in all"
         remedy = "state the outcomes and claims, then delete the comments"
         yield Finding(page.path, left[0], problem, remedy)
+
+
+# ----- Links and sources -----
+
+
+SOURCE_FORMS = (
+    "a repository, `owner/repo`, optionally followed by `#123` (issue or pull request), `@1a2b3c4` "
+    "(commit or release) or `:item`; or an address `https://...`"
+)
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(#\d+|@[\w.-]+|:[\w.-]+)?")
+_WEB = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d+)?([/?#]\S*)?")
+
+
+def check_links(text: MarkdownText) -> Iterator[Finding]:
+    """Yield broken links: without a file, without a heading, or with a malformed address.
+
+    Web addresses are not visited.
+    """
+    for target, line in link_targets(text):
+        if wrong := _wrong_link(text, target):
+            yield text.finding(line, *wrong)
+
+
+def link_targets(text: MarkdownText) -> Iterator[tuple[str, int]]:
+    """Yield the targets of links, images and bare addresses, each with its line."""
+    for token in text.tokens:
+        inside = 0
+        for part in token.children or () if token.type == "inline" else ():
+            inside += {"link_open": 1, "link_close": -1}.get(part.type, 0)
+            targets = [str(part.attrs.get(name, "")) for name in ("href", "src") if part.attrs]
+            if part.type == "text" and not inside:  # an address that is not marked as a link
+                targets += [
+                    word.rstrip(".,;:)]") for word in re.findall(r"\bhttps?:\S*", part.content)
+                ]
+            for target in map(unquote, filter(None, targets)):
+                yield target, text.line_of(token, target)
+
+
+def _wrong_link(text: MarkdownText, target: str) -> tuple[str, str] | None:
+    """Return the problem and the remedy of a wrong link; None if it is right."""
+    malformed = (
+        f"`{target}` is not a well-formed address",
+        "write it in full: `https://host.org/path`",
+    )
+    try:
+        parts = urlsplit(target)
+    except ValueError:  # an unclosed bracket of an IPv6 address
+        return malformed
+    if parts.scheme in ("http", "https"):
+        return None if _WEB.fullmatch(target) else malformed
+    if parts.scheme or target.startswith(("/", "\\")):
+        remedy = "link to a file beside the page, or to an http(s) address"
+        return f"the link `{target}` does not work on another computer", remedy
+    file = Path(text.path).parent / parts.path if parts.path else Path(text.path)
+    if not exists(file):
+        return (
+            f"the link `{target}` does not lead to a file",
+            "correct the path, relative to this page",
+        )
+    if parts.fragment and (file == Path(text.path) or file.suffix == ".md"):
+        anchors = _anchors(text if not parts.path else _read_markdown(file))
+        if parts.fragment not in anchors:
+            return (
+                f"the link `{target}` does not lead to a heading",
+                f"the headings are {', '.join(anchors)}",
+            )
+    return None
+
+
+def exists(file: Path) -> bool:
+    """Whether there is such a file or folder."""
+    try:
+        return file.exists()
+    except OSError:  # longer than a file name can be
+        return False
+
+
+def _read_markdown(file: Path) -> MarkdownText:
+    body = read_text(file)
+    with contextlib.suppress(PageError):  # a README has no front matter
+        _, body, _ = split_front(body, str(file))
+    return MarkdownText(str(file), body, 1)
+
+
+def _anchors(text: MarkdownText) -> list[str]:
+    """Return the anchors of the headings, formed as on GitHub."""
+    anchors: list[str] = []
+    for heading in text.headings:
+        anchor = re.sub(r"[^\w\- ]", "", heading.text.lower()).replace(" ", "-")
+        taken = sum(
+            re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", other) is not None for other in anchors
+        )
+        anchors.append(f"{anchor}-{taken}" if taken else anchor)
+    return anchors
+
+
+def check_sources(page: Page, conventions: Conventions) -> Iterator[Finding]:
+    """Yield missing and malformed sources; breaks, myths and exercises must have some."""
+    line = page.line_of("sources")
+    forms = "; or ".join(
+        [SOURCE_FORMS, *(f"`{form}`, {what}" for form, what in conventions.sources.items())]
+    )
+    must_have = not isinstance(page.front, Variant | Control)
+    if must_have and not page.front.sources:
+        yield Finding(page.path, line, "no sources", f"add where it was found: {forms}")
+    for source in page.front.sources:
+        is_repository = _REPOSITORY.fullmatch(source) and not conventions.is_misspelt(source)
+        if not (conventions.is_abbreviation(source) or _WEB.fullmatch(source) or is_repository):
+            yield Finding(page.path, line, f"the source `{source}` has an unknown form", forms)
+
+
+# ----- The sections of each kind of page, in order, each with a new page's hint for it -----
+
+
+_LESSON = "What is true beyond this page, in a sentence or two."
+_REFERENCES = "Where it was found, and where it is explained."
+
+_LESSON = "What is true beyond this page, in a sentence or two."
+_REFERENCES = "Where it was found, and where it is explained."
+
+BREAK_SECTIONS: Mapping[str, str] = {
+    "Hypothesis": "What the code is for, in two sentences. Then ask for a prediction: which probe "
+    "crashes, which is silently wrong, which is right? Give shapes and a correct value to start "
+    "from.",
+    "The break": "What was changed, and how one might come to write it. Probes of your own go into "
+    "a `python` block in the section `Probes` after this one, which starts with the imports that "
+    "they need, such as `import numpy as np`.",
+    "Probes": "",
+    "What happens": "Probe by probe, or case by case, with the numbers you saw. Why some "
+    "probes do not show it.",
+    "Diagnostic": "How to see it from logs alone; what the invariant above cannot see; the "
+    "stronger check. The invariant holds on every correct engine, and fails on the broken one. If "
+    'there is none, remove the block, and write `no_invariant = "the reason"` in the front matter.',
+    "Lesson": _LESSON,
+    "References": _REFERENCES,
+    "On other engines": "",
+}
+VARIANT_SECTIONS: Mapping[str, str] = {
+    **BREAK_SECTIONS,
+    "The break": "Not a break: an equally correct rewrite. What was changed, and who writes it.",
+    "Diagnostic": "Nothing may raise an alarm. What it means for your own engine.",
+}
+MYTH_SECTIONS: Mapping[str, str] = {
+    "The claim": "What is taught, in your own words, and where.",
+    "The program": "What it does, line by line where that is not obvious.",
+    "What happens": BREAK_SECTIONS["What happens"],
+    "When it would be true": "The case, the library or the year in which the claim is true.",
+    "Lesson": _LESSON,
+    "References": _REFERENCES,
+}
+EXERCISE_SECTIONS: Mapping[str, str] = {
+    "The suite": "The tests as a course would write them, with one blind spot.",
+    "The break": "Which break passes, in words, with a link to its page; what the suite catches.",
+    "Your task": "What to write, and what to predict before it runs.",
+    "Hints": "A list, starting with a gentle hint.",
+    "Answer": "Why it kills the break, with the numbers you saw; why the suite could not.",
+    "Lesson": "What is true beyond this suite, in a sentence or two.",
+    "References": _REFERENCES,
+}
+PYTHON_SECTIONS = ("Probes", "The program", "The suite", "Answer")
+"""Sections with a Python block that runs."""
+
+
+def sections_of(kind: PageKind) -> Mapping[str, str]:
+    """Return the second-level sections that a page of that kind may have, and their hints."""
+    tables = {"variant": VARIANT_SECTIONS, "myth": MYTH_SECTIONS, "exercise": EXERCISE_SECTIONS}
+    return tables.get(kind, BREAK_SECTIONS)
+
+
+def optional_sections(kind: PageKind) -> frozenset[str]:
+    """Return the sections that a page of that kind may omit."""
+    if kind in ("myth", "exercise"):
+        return frozenset()
+    optional = frozenset({"Probes", "On other engines"})
+    return optional if kind == "break" else optional | {"References"}
+
+
+# ----- Markdown, with the line in the file of each part -----
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading's level, plain text, and line in the file."""
+
+    level: int
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class MarkdownText:
+    """Markdown that starts at `line` of the file at `path`."""
+
+    path: str
+    body: str
+    line: int
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        """CommonMark's block tokens; inline ones are their children."""
+        return MarkdownIt("commonmark").parse(self.body)
+
+    @cached_property
+    def headings(self) -> tuple[Heading, ...]:
+        """Every heading, in order."""
+        return tuple(
+            Heading(int(token.tag[1]), _plain_text(inline), self.line_of(inline))
+            for token, inline in zip(self.tokens, self.tokens[1:], strict=False)
+            if token.type == "heading_open"
+        )
+
+    @property
+    def sections(self) -> list[Heading]:
+        """The second-level headings."""
+        return [heading for heading in self.headings if heading.level == 2]
+
+    def line_of(self, token: Token, words: str = "") -> int:
+        """The line of the file where a block starts, or its first line that contains `words`."""
+        start, end = token.map or (0, 0)
+        rows = self.body.splitlines()[start:end]
+        return self.line + start + next((i for i, row in enumerate(rows) if words in row), 0)
+
+    def finding(self, line: int, problem: str, remedy: str) -> Finding:
+        """Return a finding in this text."""
+        return Finding(self.path, line, problem, remedy)
+
+
+def _plain_text(inline: Token) -> str:
+    return "".join(part.content for part in inline.children or ()).strip()

@@ -7,14 +7,19 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from harness.check.links import check_links, exists, link_targets
-from harness.check.prose import check_leftovers, page_text
+from harness.check import Finding, finding_from
+from harness.check.prose import (
+    MarkdownText,
+    check_leftovers,
+    check_links,
+    exists,
+    link_targets,
+    page_text,
+)
 from harness.core import read_text
 from harness.core.errors import PageError
-from harness.core.finding import Finding, finding_from
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Advice, Break, ProbedFront, TrainingBreak
-from harness.pages.markdown import Text
 from harness.pages.page import Fence, Page, read_fences, split_front
 from harness.pages.probe import Probe
 from harness.pages.translation import (
@@ -45,7 +50,7 @@ def check_translation(path: Path, page: Page) -> list[Finding]:
         toml, body, line = split_front(read_text(path), str(path))
     except PageError as error:
         return [finding_from(error, str(path))]
-    text = Text(str(path), body, line)
+    text = MarkdownText(str(path), body, line)
     findings = [
         *_check_language(path),
         *_check_front(toml, text, page),
@@ -78,7 +83,7 @@ def _check_language(path: Path) -> Iterator[Finding]:
         yield Finding(str(path), 1, f"`{language}` is not a language code", remedy)
 
 
-def _check_front(toml: str, text: Text, page: Page) -> Iterator[Finding]:
+def _check_front(toml: str, text: MarkdownText, page: Page) -> Iterator[Finding]:
     try:
         front = read_translation_front(toml, text.path)
     except PageError as error:
@@ -93,7 +98,7 @@ def _check_front(toml: str, text: Text, page: Page) -> Iterator[Finding]:
             yield _outdated(text, page, "of_front", front.of_front, front_fingerprint(page))
 
 
-def _outdated(text: Text, page: Page, key: str, before: str | None, now: str) -> Finding:
+def _outdated(text: MarkdownText, page: Page, key: str, before: str | None, now: str) -> Finding:
     part = "original" if key == "of" else "front matter of the original"
     problem = (
         f"the {part} has changed since the translation was reviewed: it was {before}, "
@@ -103,7 +108,7 @@ def _outdated(text: Text, page: Page, key: str, before: str | None, now: str) ->
     return text.finding(2, problem, remedy)
 
 
-def _check_questions(front: TranslationFront, text: Text, page: Page) -> Iterator[Finding]:
+def _check_questions(front: TranslationFront, text: MarkdownText, page: Page) -> Iterator[Finding]:
     """Compare the translated front matter: either all of it is translated, or none."""
     original = page.front
     if not isinstance(original, Break | TrainingBreak):
@@ -133,7 +138,7 @@ def _check_questions(front: TranslationFront, text: Text, page: Page) -> Iterato
             yield text.finding(2, problem, "translate `because` if the original has it")
 
 
-def _check_linked_language(path: Path, text: Text) -> Iterator[Finding]:
+def _check_linked_language(path: Path, text: MarkdownText) -> Iterator[Finding]:
     """Warn about links to the original of a page that this language has a translation of."""
     language = path.suffixes[0]
     for target, line in link_targets(text):
@@ -146,7 +151,7 @@ def _check_linked_language(path: Path, text: Text) -> Iterator[Finding]:
             yield Finding(str(path), line, problem, remedy, 0)
 
 
-def _check_outline(text: Text, page: Page) -> Iterator[Finding]:
+def _check_outline(text: MarkdownText, page: Page) -> Iterator[Finding]:
     """Compare only the number of second-level sections, since headings are translated."""
     original = page_text(page).sections
     if len(text.sections) != len(original):
@@ -157,7 +162,7 @@ def _check_outline(text: Text, page: Page) -> Iterator[Finding]:
         yield text.finding(text.line, "no title", "start with `# ` and the translated title")
 
 
-def _check_code(text: Text, page: Page) -> Iterator[Finding]:
+def _check_code(text: MarkdownText, page: Page) -> Iterator[Finding]:
     """Compare the fenced blocks: their text, their info strings and their sections."""
     blocks = list(read_fences(text.body, text.line))
     places, originals = (
@@ -180,7 +185,7 @@ def _check_code(text: Text, page: Page) -> Iterator[Finding]:
             yield text.finding(own.line - 1, problem, remedy)
 
 
-def _unlike_code(text: Text, number: int, own: Fence, its: Fence) -> Finding:
+def _unlike_code(text: MarkdownText, number: int, own: Fence, its: Fence) -> Finding:
     rows = zip_longest(own.text.splitlines(), its.text.splitlines())
     offset, (actual, expected) = next(
         ((i, pair) for i, pair in enumerate(rows) if pair[0] != pair[1]),

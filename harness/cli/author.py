@@ -15,9 +15,9 @@ from harness.core.errors import UsageError
 from harness.core.message import message
 
 if TYPE_CHECKING:
-    from harness.check.draft import Options
+    from harness.check import Finding
     from harness.check.pages import PageCheck
-    from harness.core.finding import Finding
+    from harness.check.template import Options
     from harness.core.report import Report
     from harness.pages.page import Page
 
@@ -63,8 +63,7 @@ def new_page(
     json: Json = False,
 ) -> int:
     """Start a page from the template for its kind, with the observed outcomes as comments."""
-    from harness.check.draft import Draft, read_draft
-    from harness.check.template import next_steps, rewrite_page, write_page
+    from harness.check.template import Draft, next_steps, read_draft, rewrite_page, write_page
 
     options: Options = {
         "family": family,
@@ -129,7 +128,7 @@ def _prompt(page: str, options: Options, families: Iterable[str]) -> Options:
 
     After an invalid answer, asks again. Raises UsageError if the id or an option is invalid.
     """
-    from harness.check.draft import Draft
+    from harness.check.template import Draft
 
     answers = dict(options)
 
@@ -190,8 +189,8 @@ def check(
     start = time.perf_counter()
     session = CommandSession([*(breaks or ()), *(only or ())], engine, json=json, strict=False)
     with session.busy():
+        from harness.check import worst
         from harness.check.pages import check_pages
-        from harness.core.finding import worst
         from harness.report.findings import show_left_out, show_summary
 
     if pages and only:
@@ -248,8 +247,8 @@ def _check_on_engine(session: CommandSession, ids: Sequence[str], only: Sequence
     A difference from a page about minigrad is a failure only if it shows that a patch is not the
     change that its page means.
     """
+    from harness.check import worst
     from harness.check.pages import check_page
-    from harness.core.finding import worst
     from harness.experiment.comparison import breaks_for
     from harness.report.findings import show_nothing_judged
 

@@ -31,7 +31,7 @@ from harness.core.vocabulary import shortened, visible
 
 if TYPE_CHECKING:
     from harness.cli.prediction import Asked
-    from harness.core.report import Prediction, Report
+    from harness.core.report import PredictionReport, Report
     from harness.experiment.patching import PatchedEngine
     from harness.pages.page import Page
     from harness.pages.probe import Probe
@@ -77,7 +77,7 @@ def break_engine(
     with session.busy():
         prepared = _prepare(session, broken, probe or (), seeds)
     report: Report | TrainingReport
-    predictions: Sequence[Prediction] = ()
+    predictions: Sequence[PredictionReport] = ()
     if json:
         report = prepared.run(lambda _: None)
         print_json(report)
@@ -123,7 +123,7 @@ class _PreparedTraining:
 
 def _show_break(
     session: CommandSession, shown: Page, prepared: _Prepared, *, asking: bool, full: bool
-) -> tuple[Report, list[Prediction]]:
+) -> tuple[Report, list[PredictionReport]]:
     """Ask for predictions, run, and print the report; outcomes before the diagnostics."""
     from harness.core.report import Report
     from harness.report import terminal
@@ -134,7 +134,7 @@ def _show_break(
     def wait(*, first: bool = False) -> Report:
         return session.wait(running, first=first) if running else prepared.run(lambda _: None)
 
-    predictions: list[Prediction] = []
+    predictions: list[PredictionReport] = []
     if asking:
         from harness.cli.prediction import predict
 
@@ -163,7 +163,7 @@ def _show_break(
 
 def _show_training(
     session: CommandSession, shown: Page, prepared: _PreparedTraining, *, asking: bool
-) -> tuple[TrainingReport, list[Prediction]]:
+) -> tuple[TrainingReport, list[PredictionReport]]:
     """Ask for predictions, run all seeds, and print the report."""
     from harness.cli.prediction import ask_moves, scored_moves, show_score
     from harness.report import terminal
@@ -189,7 +189,7 @@ def record_break(
     session: CommandSession,
     page: Page,
     report: Report | TrainingReport,
-    predictions: Iterable[Prediction],
+    predictions: Iterable[PredictionReport],
 ) -> None:
     """Remember that the report was read, and the predictions with what was observed.
 
@@ -351,7 +351,7 @@ def html(
 
 def write_lessons(session: CommandSession, pages: Sequence[Page], out: Path) -> None:
     """Run pages and write them to a file. Raises what `require_lessons` raises."""
-    from harness.core.writing import write_file
+    from harness.core.files import write_file
 
     require_lessons(pages, out)
     write_file(out, session.run(lambda: _document(session, pages)))

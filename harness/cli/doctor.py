@@ -41,7 +41,7 @@ def doctor(
 
     The exit status is 1 if something looks wrong, or if no probe can judge the engine.
     """
-    from harness.core.writing import write_file
+    from harness.core.files import write_file
     from harness.report.files import html_room, require_writable
     from harness.report.language import open_language
 

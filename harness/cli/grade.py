@@ -107,7 +107,7 @@ class Results:
 
     def write(self, grade: Grade, file: Path) -> None:
         """Write a result to a file. Raises EnvironmentProblem if that is not possible."""
-        from harness.core.writing import write_file
+        from harness.core.files import write_file
 
         write_file(file, self.render(grade).rstrip("\n") + "\n")
 
@@ -372,7 +372,7 @@ def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedb
 
     With `feedback`, also write what each author may see.
     """
-    from harness.core.writing import PRIVATE, write_file
+    from harness.core.files import PRIVATE, write_file
     from harness.grade.cohort.tally import tally
     from harness.report.cohort import as_table, summary, to_csv, to_markdown
 

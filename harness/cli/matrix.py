@@ -59,7 +59,7 @@ def show_kill_matrix(
     json: Json = False,
 ) -> int:
     """Run every break with every diagnostic, and compare with the committed matrix."""
-    from harness.core.writing import write_file
+    from harness.core.files import write_file
     from harness.matrix.plan import choose
     from harness.report.files import html_room, require_writable
     from harness.report.language import open_language

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.core.report import Prediction, QuestionReport, Report, RunReport
+from harness.core.report import PredictionReport, QuestionReport, Report, RunReport
 from harness.core.vocabulary import OUTCOMES, Loss, Outcome
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -175,7 +175,7 @@ def predict(
     probes: Sequence[Probe],
     questions: Sequence[Asked],
     observe: Callable[[], Report],
-) -> Iterator[Prediction]:
+) -> Iterator[PredictionReport]:
     """Ask for the outcome of each probe and the page's questions, and answer each at once.
 
     Yields each prediction as soon as it is answered; the end of the input skips the rest.
@@ -274,7 +274,7 @@ def _check(typed: str, item: _Prompt, say: Language) -> None:
 
 def _answered(
     page: Page, item: _Prompt, typed: str, report: Report, say: Language
-) -> tuple[Prediction, Text]:
+) -> tuple[PredictionReport, Text]:
     """Return the prediction with what was observed, and the answer to show."""
     if item.question and not item.is_outcome:
         return _answered_question(page, item, item.question.question, typed, report, say)
@@ -286,9 +286,11 @@ def _answered(
     fitting = [run for run in runs if run.outcome == predicted]
     run = next(iter([*fitting, *reversed(runs)]), None)
     if run is None:
-        prediction = Prediction(page.id, item.probe.name, item.loss, predicted, "", right=False)
+        prediction = PredictionReport(
+            page.id, item.probe.name, item.loss, predicted, "", right=False
+        )
         return prediction, Text(say("This probe cannot be judged here; see the report."))
-    prediction = Prediction(
+    prediction = PredictionReport(
         page.id, item.probe.name, item.loss, predicted, run.outcome, right=bool(fitting)
     )
     reason = _reason(item, run, report, say)
@@ -310,10 +312,10 @@ def _reason(item: _Prompt, run: RunReport, report: Report, say: Language) -> str
 
 def _answered_question(
     page: Page, item: _Prompt, text: str, typed: str, report: Report, say: Language
-) -> tuple[Prediction, Text]:
+) -> tuple[PredictionReport, Text]:
     question = next(entry for entry in report.questions if entry.question == text)
     right = is_right(typed, question, say)
-    prediction = Prediction(
+    prediction = PredictionReport(
         page.id, item.probe.name, question.loss, typed, question.answer or "", right, text
     )
     reason = f"  {say(question.because)}" if question.because else ""
@@ -361,16 +363,18 @@ def _ask_move(console: Screen, metric: str, moves: Mapping[str, str]) -> str:
 
 def scored_moves(
     page: Page, predictions: Mapping[str, str], report: TrainingReport
-) -> list[Prediction]:
+) -> list[PredictionReport]:
     """Return the predictions of how metrics move, with what was observed."""
     observed = {item.metric: item.verdict for item in report.metrics}
     return [
-        Prediction(page.id, name, None, move, observed.get(name, ""), observed.get(name) == move)
+        PredictionReport(
+            page.id, name, None, move, observed.get(name, ""), observed.get(name) == move
+        )
         for name, move in predictions.items()
     ]
 
 
-def show_score(console: Screen, predictions: Sequence[Prediction]) -> None:
+def show_score(console: Screen, predictions: Sequence[PredictionReport]) -> None:
     """Show each prediction of a metric, and how many were right."""
     say = console.say
     console.print(Text(f"\n{say('Your predictions')}", "bold"))

@@ -1,7 +1,7 @@
 """What all other packages share: the vocabulary, the errors and the records that they exchange.
 
 Every text file that a user names or puts into a folder of pages is read with `read_bytes` or
-`read_text`; every file that is written for a user is written by `harness.core.writing`.
+`read_text`; every file that is written for a user is written by `harness.core.files`.
 """
 
 from __future__ import annotations

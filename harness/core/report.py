@@ -30,7 +30,7 @@ class EngineReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The variant of minigrad whose expected outcomes it is compared with."""
 
 
-class Numbers(msgspec.Struct, frozen=True):
+class DrawnNumbers(msgspec.Struct, frozen=True):
     """The numbers of a small array, or of a series, to be drawn."""
 
     shape: tuple[int, ...]
@@ -38,14 +38,14 @@ class Numbers(msgspec.Struct, frozen=True):
     """In the order of rows; null in JSON for a number that is not finite."""
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class DrawnComparison(msgspec.Struct, frozen=True):
     """What the broken engine gives, beside what is correct."""
 
-    actual: Numbers
-    expected: Numbers
+    actual: DrawnNumbers
+    expected: DrawnNumbers
 
 
-class Node(msgspec.Struct, frozen=True):
+class GraphNode(msgspec.Struct, frozen=True):
     """A node of a probe's graph, to be drawn."""
 
     number: int
@@ -63,7 +63,7 @@ class Graph(msgspec.Struct, frozen=True):
     """The graph of a probe on the unbroken engine, with the nodes that only the broken one has, and
     where the two first differ."""
 
-    nodes: list[Node]
+    nodes: list[GraphNode]
     """In the order of the forward pass; of a large graph, those near the difference."""
     size: int
     """The number of nodes of the whole graph."""
@@ -120,9 +120,9 @@ class RunReport(msgspec.Struct, frozen=True):
     inside: Message = EMPTY
     """Why a right result is right although the changed code ran, also if a diagnostic noticed the
     break; empty if it was not computed."""
-    array: Comparison | None = None
+    array: DrawnComparison | None = None
     """The array that differs, if it has at most two axes of at most eight entries."""
-    losses: Comparison | None = None
+    losses: DrawnComparison | None = None
     """The loss at the steps of a training run that is silently wrong, at most 64 of them."""
     graph: Graph | None = None
     """The graph around the first divergence, if it is at one place."""
@@ -170,7 +170,7 @@ class InPlaceRun(msgspec.Struct, frozen=True):
     """As in `RunReport`."""
 
 
-class Prediction(msgspec.Struct, frozen=True):
+class PredictionReport(msgspec.Struct, frozen=True):
     """What a learner predicted, and what was observed."""
 
     page: str

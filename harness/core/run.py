@@ -101,7 +101,7 @@ Raiser = Literal["engine", "statement", "call", "adapter", "probe"]
 breaklab's adapter; the probe."""
 
 
-class Origin(msgspec.Struct, frozen=True):
+class FailureOrigin(msgspec.Struct, frozen=True):
     """Where an exception was raised: see `harness.engines.calling`."""
 
     raiser: Raiser
@@ -143,7 +143,7 @@ class Failure(msgspec.Struct, frozen=True):
     """Whether another run would fail in the same way; False if it depends on the machine."""
     step: int | None = None
     """The number of the step, for a failure within a training loop."""
-    origin: Origin | None = None
+    origin: FailureOrigin | None = None
     """Where it was raised, if it was an exception."""
 
     def __post_init__(self) -> None:
@@ -240,7 +240,7 @@ class Quantity(msgspec.Struct, frozen=True):
     """Whether there must be one, or one for each leaf."""
 
 
-class Form(msgspec.Struct, frozen=True):
+class MeasurementForm(msgspec.Struct, frozen=True):
     """What a measurement returns if it does not fail; anything else was forged."""
 
     values: tuple[Quantity, ...] = ()
@@ -317,7 +317,7 @@ def _is_shaped(
     )
 
 
-UNMEASURED = Form()
+UNMEASURED = MeasurementForm()
 """The form of a measurement that only fails, or says why it measured nothing."""
 
 
@@ -330,7 +330,7 @@ class Measurement(msgspec.Struct, frozen=True):
     """`module:function`, which takes the trial and its run and returns a `Measured`."""
     kinds: tuple[str, ...] = ("gradient",)
     """The kinds of probes that it applies to."""
-    form: Form = UNMEASURED
+    form: MeasurementForm = UNMEASURED
     """What it returns."""
     text: str = ""
     """The Python text that defines the function, if it is not one of ours: see
@@ -506,7 +506,7 @@ def failure_of(
     error: BaseException,
     where: str = "",
     step: int | None = None,
-    origin: Origin | None = None,
+    origin: FailureOrigin | None = None,
 ) -> Failure:
     """Return an exception as a failure; a MemoryError is not repeatable."""
     kind = type(error).__name__

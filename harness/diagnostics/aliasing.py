@@ -16,14 +16,14 @@ from harness.core.message import joined, message
 from harness.core.run import (
     COTANGENT,
     OUTPUT,
-    Form,
     Measured,
+    MeasurementForm,
     NumericArray,
     Quantity,
     Run,
     own_name,
 )
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 if TYPE_CHECKING:
@@ -99,5 +99,5 @@ ALIASING = Diagnostic(
     passes=lambda _: 6,
     check=check,
     measure=measure,
-    form=Form(numbers=(Quantity("{leaf}.grad|{text}", required=False),)),
+    form=MeasurementForm(numbers=(Quantity("{leaf}.grad|{text}", required=False),)),
 )

@@ -8,8 +8,8 @@ takes three forward and backward passes.
 from __future__ import annotations
 
 from harness.core.message import message
-from harness.core.run import Form, Quantity
-from harness.core.verdict import Verdict
+from harness.core.run import MeasurementForm, Quantity
+from harness.core.vocabulary import Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_with_library
 from harness.diagnostics.differences import measure_noise
 
@@ -27,6 +27,6 @@ AUTOGRAD = Diagnostic(
     passes=lambda _: 12,
     check=check,
     measure=measure_noise,
-    form=Form((Quantity("{leaf}", ""),)),
+    form=MeasurementForm((Quantity("{leaf}", ""),)),
     library="autograd",
 )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import NUMERIC, Form, Measured, NumericArray, Quantity, Run, pack
-from harness.core.verdict import Skipped, Verdict
+from harness.core.run import NUMERIC, Measured, MeasurementForm, NumericArray, Quantity, Run, pack
+from harness.core.vocabulary import Skipped, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ CAUSALITY = Diagnostic(
     passes=lambda _: 15,
     check=check,
     measure=measure,
-    form=Form(
+    form=MeasurementForm(
         (
             Quantity("output {number}", "any", NUMERIC, required=False),
             Quantity("gradient {number}", "any", NUMERIC, required=False),

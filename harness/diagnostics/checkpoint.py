@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import REAL, Array, Form, Measured, Quantity, Run
-from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
+from harness.core.run import REAL, Array, Measured, MeasurementForm, Quantity, Run
+from harness.core.vocabulary import Alarm, Declined, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 if TYPE_CHECKING:
     from harness.runs.trial import Trial
-
-Log = list[dict[str, Array]]
 
 STRAIGHT, AGAIN = "straight", "again"
 
@@ -116,7 +114,7 @@ CHECKPOINT = Diagnostic(
     passes=lambda _: 9,
     check=check,
     measure=measure,
-    form=Form(
+    form=MeasurementForm(
         tuple(
             Quantity(f"{way}/{{number}}/{{text}}", "any", REAL, required=False)
             for way in (STRAIGHT, AGAIN)

@@ -7,7 +7,7 @@ signal or a timeout is never right.
 from __future__ import annotations
 
 from harness.core.message import message
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.vocabulary import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.guard import is_refusal
 

@@ -28,15 +28,15 @@ from harness.core.run import (
     GRAD,
     UNMEASURED,
     Array,
-    Form,
     Measured,
     Measurement,
+    MeasurementForm,
     NumericArray,
     Run,
     gradient_name,
     leaf_name,
 )
-from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Skipped, Verdict
 from harness.pages.probe import Probe, ProbeKind
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Diagnostic:
     """The same as a number, for a probe of P elements."""
     measure: Callable[[Trial, Run], Measured] | None = None
     """Runs the engine under test again, in its process; `check` finds the result in the run."""
-    form: Form = UNMEASURED
+    form: MeasurementForm = UNMEASURED
     """What `measure` returns; a run with anything else is refused before `check` sees it."""
     library: str | None = None
     """The independent library that it compares with."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
-from harness.core.run import Form, Measured, NumericArray, Quantity, Run
-from harness.core.verdict import Verdict
+from harness.core.run import Measured, MeasurementForm, NumericArray, Quantity, Run
+from harness.core.vocabulary import Verdict
 from harness.diagnostics.diagnostic import (
     ArrayPair,
     Diagnostic,
@@ -89,7 +89,7 @@ DIRECTIONAL = Diagnostic(
     passes=lambda _: 6,
     check=check,
     measure=measure,
-    form=Form(
+    form=MeasurementForm(
         numbers=tuple(map(Quantity, ("claimed", "numerical", "error", "size"))), may_be_empty=True
     ),
 )

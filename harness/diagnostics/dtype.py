@@ -16,8 +16,8 @@ from harness.core.message import Message, message
 from harness.core.run import (
     NUMERIC,
     Array,
-    Form,
     Measured,
+    MeasurementForm,
     Quantity,
     Run,
     array_name,
@@ -25,7 +25,7 @@ from harness.core.run import (
     leaf_name,
     pack,
 )
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log
 from harness.pages.probe import Probe
 
@@ -110,6 +110,6 @@ DTYPE = Diagnostic(
     blind="wrong values; numbers that were rounded and widened again",
     check=check,
     measure=measure,
-    form=Form((Quantity("{leaf}", "0", NUMERIC),), may_be_empty=True),
+    form=MeasurementForm((Quantity("{leaf}", "0", NUMERIC),), may_be_empty=True),
     kinds=("gradient", "steps"),
 )

@@ -20,8 +20,8 @@ from harness.core.message import Kind, Message, message
 from harness.core.run import (
     GRAD,
     Array,
-    Form,
     Measured,
+    MeasurementForm,
     NumericArray,
     Quantity,
     Run,
@@ -29,7 +29,7 @@ from harness.core.run import (
     gradient_name,
     pack,
 )
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.diagnostics.differences import Surroundings, Unmeasurable
 
@@ -158,6 +158,8 @@ FINITE = Diagnostic(
     blind="wrong numbers that are finite",
     check=check,
     measure=measure,
-    form=Form((Quantity("{leaf}", required=False),), (Quantity("pole", required=False),)),
+    form=MeasurementForm(
+        (Quantity("{leaf}", required=False),), (Quantity("pole", required=False),)
+    ),
     kinds=("gradient", "steps"),
 )

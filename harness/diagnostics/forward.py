@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import Kind, message
-from harness.core.run import Form, Measured, Quantity, Run
-from harness.core.verdict import Alarm, Declined, Skipped, Verdict
+from harness.core.run import Measured, MeasurementForm, Quantity, Run
+from harness.core.vocabulary import Alarm, Declined, Skipped, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, Scale, compare
 from harness.diagnostics.differences import output_noise
 
@@ -61,6 +61,6 @@ FORWARD = Diagnostic(
     passes=lambda _: 5,
     check=check,
     measure=measure,
-    form=Form(numbers=(Quantity("noise"),)),
+    form=MeasurementForm(numbers=(Quantity("noise"),)),
     library="torch",
 )

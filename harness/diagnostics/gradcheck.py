@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
-from harness.core.run import Form, Measured, Quantity, Run, pack
-from harness.core.verdict import Verdict
+from harness.core.run import Measured, MeasurementForm, Quantity, Run, pack
+from harness.core.vocabulary import Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_gradients
 from harness.diagnostics.differences import Surroundings, Unmeasurable, gradient_noise
 
@@ -77,5 +77,5 @@ GRADCHECK = Diagnostic(
     passes=lambda p: 2 * p + 4 if p <= MOST_ELEMENTS else 3,
     check=check,
     measure=measure,
-    form=Form((Quantity("{leaf}"), Quantity(ERROR + "{leaf}"))),
+    form=MeasurementForm((Quantity("{leaf}"), Quantity(ERROR + "{leaf}"))),
 )

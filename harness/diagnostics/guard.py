@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from harness.core.message import message
 from harness.core.run import LIMITS, Failure
-from harness.core.verdict import Alarm, Silent, Skipped, Verdict
+from harness.core.vocabulary import Alarm, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from harness.core.message import message
 from harness.core.rounding import resolution, rounding
-from harness.core.run import Form, Measured, NumericArray, Quantity, Run, message_of
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.run import Measured, MeasurementForm, NumericArray, Quantity, Run, message_of
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, Scale
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ LOSS_FALLS = Diagnostic(
     passes=lambda _: 4,
     check=check,
     measure=measure,
-    form=Form(numbers=tuple(map(Quantity, ("before", "after", "rounding"))), may_be_empty=True),
+    form=MeasurementForm(
+        numbers=tuple(map(Quantity, ("before", "after", "rounding"))), may_be_empty=True
+    ),
     kinds=("gradient", "steps"),
 )

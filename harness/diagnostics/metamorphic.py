@@ -25,8 +25,8 @@ from harness.core.message import Message, message
 from harness.core.rounding import agree, rounding
 from harness.core.run import (
     NUMERIC,
-    Form,
     Measured,
+    MeasurementForm,
     NumericArray,
     Quantity,
     Run,
@@ -34,7 +34,7 @@ from harness.core.run import (
     leaf_name,
     pack,
 )
-from harness.core.verdict import Declined, Verdict
+from harness.core.vocabulary import Declined, Verdict
 from harness.diagnostics.diagnostic import (
     ArrayPair,
     Diagnostic,
@@ -47,7 +47,7 @@ from harness.diagnostics.differences import gradient_noise
 if TYPE_CHECKING:
     from harness.runs.trial import Trial
 
-Values = Mapping[str, NumericArray]
+LeafValues = Mapping[str, NumericArray]
 Gradients = dict[str, NumericArray]
 Relation = tuple[str, Gradients, Gradients]
 """Its name, the actual gradients and the expected ones."""
@@ -57,7 +57,7 @@ ACTUAL, EXPECTED = "actual", "expected"
 
 def measure(trial: Trial, run: Run) -> Measured:
     """Both sides of each relation that applies, by `relation/leaf/side`."""
-    engine = _Engine(trial, run)
+    engine = _EngineAtRun(trial, run)
     if not engine.is_repeatable():
         return Measured(problem="the same leaves give a different output the second time")
     noise = gradient_noise(trial, run)
@@ -73,7 +73,7 @@ def measure(trial: Trial, run: Run) -> Measured:
     )
 
 
-class _Engine:
+class _EngineAtRun:
     """The engine at one run's leaves and cotangent, with the run's gradients."""
 
     def __init__(self, trial: Trial, run: Run) -> None:
@@ -93,16 +93,16 @@ class _Engine:
     def is_repeatable(self) -> bool:
         return self.close(self.trial.output(self.values), self.output)
 
-    def gradients(self, values: Values, cotangent: NumericArray) -> Gradients:
+    def gradients(self, values: LeafValues, cotangent: NumericArray) -> Gradients:
         return self._filled(values, self.trial.gradients(values, cotangent)[1])
 
     @staticmethod
-    def _filled(values: Values, gradients: Mapping[str, NumericArray | None]) -> Gradients:
+    def _filled(values: LeafValues, gradients: Mapping[str, NumericArray | None]) -> Gradients:
         """Return the gradients, with zeros for missing ones."""
         by_name = {name: gradients.get(name) for name in values}
         return {n: np.zeros_like(values[n]) if g is None else g for n, g in by_name.items()}
 
-    def can_forward(self, values: Values) -> NumericArray | None:
+    def can_forward(self, values: LeafValues) -> NumericArray | None:
         """Return the output for leaves of other shapes; None if the probe does not accept them."""
         try:
             return self.trial.output(values)
@@ -121,7 +121,7 @@ def _moved(value: NumericArray, rng: np.random.Generator) -> NumericArray:
     return np.asarray(moved, value.dtype)
 
 
-def _linear(engine: _Engine) -> Iterator[Relation]:
+def _linear(engine: _EngineAtRun) -> Iterator[Relation]:
     c, d = engine.cotangent, engine.other_cotangent
     of_d, mixed = (engine.gradients(engine.values, cotangent) for cotangent in (d, 2 * c - 3 * d))
     if any(of_d[name].shape != g.shape for name, g in engine.observed.items()):
@@ -129,17 +129,14 @@ def _linear(engine: _Engine) -> Iterator[Relation]:
     yield "linear", mixed, {name: 2 * g - 3 * of_d[name] for name, g in engine.observed.items()}
 
 
-def _zero(engine: _Engine) -> Iterator[Relation]:
+def _zero(engine: _EngineAtRun) -> Iterator[Relation]:
     nothing = engine.gradients(engine.values, np.zeros_like(engine.cotangent))
-    yield "zero", nothing, {name: _zeros_like(g) for name, g in engine.observed.items()}
+    # NaN where the gradient is not finite, as 0 times infinity is undefined.
+    zeros = {name: np.where(np.isfinite(g), 0.0, np.nan) for name, g in engine.observed.items()}
+    yield "zero", nothing, zeros
 
 
-def _zeros_like(gradient: NumericArray) -> NumericArray:
-    """Return zeros, but NaN where the gradient is not finite, as 0 times infinity is undefined."""
-    return np.where(np.isfinite(gradient), 0.0, np.nan)
-
-
-def _broadcast(engine: _Engine) -> Iterator[Relation]:
+def _broadcast(engine: _EngineAtRun) -> Iterator[Relation]:
     shape = engine.output.shape
     for name, value in engine.values.items():
         if value.shape == shape or not _broadcasts(value.shape, shape):
@@ -176,7 +173,7 @@ def _sum_to(tiles: NumericArray, shape: tuple[int, ...]) -> NumericArray:
     return np.asarray(tiles.sum(created + stretched, keepdims=True)).reshape(shape)
 
 
-def _rows(engine: _Engine) -> Iterator[Relation]:
+def _rows(engine: _EngineAtRun) -> Iterator[Relation]:
     """Yield the relation for the first leaves that can be split: one, or all with the rows."""
     if engine.output.ndim == 0 or len(engine.output) < 2:
         return
@@ -190,7 +187,7 @@ def _rows(engine: _Engine) -> Iterator[Relation]:
 _PARTS = slice(None, 1), slice(1, None)
 
 
-def _is_by_rows(engine: _Engine, cut: Sequence[str]) -> bool:
+def _is_by_rows(engine: _EngineAtRun, cut: Sequence[str]) -> bool:
     return all(
         engine.close(engine.can_forward(_take(values, cut, part)), output[part])
         for values, output in (
@@ -201,11 +198,11 @@ def _is_by_rows(engine: _Engine, cut: Sequence[str]) -> bool:
     )
 
 
-def _take(values: Values, cut: Sequence[str], part: slice) -> Values:
+def _take(values: LeafValues, cut: Sequence[str], part: slice) -> LeafValues:
     return {name: value[part] if name in cut else value for name, value in values.items()}
 
 
-def _apart(engine: _Engine, cut: Sequence[str]) -> Iterator[Relation]:
+def _apart(engine: _EngineAtRun, cut: Sequence[str]) -> Iterator[Relation]:
     parts = [_take(engine.values, cut, part) for part in _PARTS]
     first, rest = (
         engine.gradients(values, engine.cotangent[part])
@@ -234,14 +231,12 @@ def check(observation: Observation) -> Verdict:
     relations = [
         key.removesuffix(f"/{ACTUAL}") for key in measured.values if key.endswith(f"/{ACTUAL}")
     ]
-    pairs = [_pair(key, measured) for key in relations]
+    pairs = []
+    for key in relations:
+        relation, name = key.split("/")
+        actual, expected = (measured.values[f"{key}/{side}"].numpy() for side in (ACTUAL, EXPECTED))
+        pairs.append(ArrayPair(_name(relation, name), actual, expected, measured.numbers[name]))
     return compare_in(run, pairs, message("it must be"))
-
-
-def _pair(key: str, measured: Measured) -> ArrayPair:
-    relation, name = key.split("/")
-    actual, expected = (measured.values[f"{key}/{side}"].numpy() for side in (ACTUAL, EXPECTED))
-    return ArrayPair(_name(relation, name), actual, expected, measured.numbers[name])
 
 
 def _name(relation: str, leaf: str) -> Message:
@@ -271,7 +266,7 @@ METAMORPHIC = Diagnostic(
     passes=lambda _: 32,
     check=check,
     measure=measure,
-    form=Form(
+    form=MeasurementForm(
         tuple(
             Quantity(f"{relation}/{{leaf}}/{side}", "any", NUMERIC, required=False)
             for relation in ("linear", "zero", "broadcast", "rows")

@@ -18,7 +18,7 @@ from harness.core.rounding import agree, resolution, rounding
 from harness.core.run import MODULE_LOG as SCENARIO
 from harness.core.run import TRAINING_FLAGS as FLAGS
 from harness.core.run import NumericArray, Run
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 TRAIN, EVAL, EVAL_AGAIN, FIRST_ROW, TRAIN_AGAIN = range(5)
@@ -29,7 +29,7 @@ RUNNING = "running"
 CHANCE = 1e-7
 """The probability that the rule about the mean is wrong on a correct layer, over all masks."""
 
-State = dict[str, NumericArray]
+LayerState = dict[str, NumericArray]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Scenario:
 
     x: NumericArray
     outputs: tuple[NumericArray, ...]
-    states: tuple[State, ...]
+    states: tuple[LayerState, ...]
     flags: tuple[NumericArray, ...]
 
 
@@ -217,7 +217,7 @@ RULES: tuple[Callable[[Scenario], Message | None], ...] = (
 )
 
 
-def _changed(before: State, after: State) -> list[str]:
+def _changed(before: LayerState, after: LayerState) -> list[str]:
     """Return the names of entries that differ, or are in only one of the two."""
     return [
         name

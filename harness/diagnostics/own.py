@@ -1,7 +1,7 @@
 """Diagnostics that a catalogue brings: their text runs in a child, and this process reads verdicts.
 
 The answer of `check` is a measurement like any other: the child sends an alarm, the number of
-compared entries, or why it could not judge, and `Form` says which of these is valid.
+compared entries, or why it could not judge, and `MeasurementForm` says which of these is valid.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from functools import partial
 from harness.core.errors import PageError
 from harness.core.message import message, verbatim
 from harness.core.run import Measurement
-from harness.core.verdict import Alarm, Silent, Verdict
+from harness.core.vocabulary import Alarm, Silent, Verdict
 from harness.diagnostics import DIAGNOSTICS
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.pages.catalogue import Catalogue
-from harness.pages.diagnostic import CHECK, OwnDiagnostic, read_diagnostic
+from harness.pages.checks import CHECK, OwnDiagnostic, read_diagnostic
 from harness.runs.judging import COMPARED, FORM
 
 

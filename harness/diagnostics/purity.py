@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.message import message
-from harness.core.run import NUMERIC, Form, Measured, NumericArray, Quantity, Run, own_name, pack
-from harness.core.verdict import Alarm, Declined, Verdict
+from harness.core.run import (
+    NUMERIC,
+    Measured,
+    MeasurementForm,
+    NumericArray,
+    Quantity,
+    Run,
+    own_name,
+    pack,
+)
+from harness.core.vocabulary import Alarm, Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
 if TYPE_CHECKING:
@@ -56,5 +65,5 @@ PURITY = Diagnostic(
     passes=lambda _: 4,
     check=check,
     measure=measure,
-    form=Form((Quantity("output", "any", NUMERIC),)),
+    form=MeasurementForm((Quantity("output", "any", NUMERIC),)),
 )

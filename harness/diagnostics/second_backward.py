@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.core.message import Message, message
-from harness.core.run import NUMERIC, Array, Form, Measured, Quantity, Run, gradient_name, pack
-from harness.core.verdict import Declined, Verdict
+from harness.core.run import (
+    NUMERIC,
+    Array,
+    Measured,
+    MeasurementForm,
+    Quantity,
+    Run,
+    gradient_name,
+    pack,
+)
+from harness.core.vocabulary import Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 
 if TYPE_CHECKING:
@@ -88,7 +97,7 @@ SECOND_BACKWARD = Diagnostic(
     passes=lambda _: 14,
     check=check,
     measure=measure,
-    form=Form(
+    form=MeasurementForm(
         tuple(Quantity(f"{way}/{{leaf}}", "any", NUMERIC, required=False) for way in (ANEW, SAME))
     ),
 )

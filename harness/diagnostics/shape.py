@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from harness.core.message import Message, message
 from harness.core.run import Array, array_name, leaf_name
-from harness.core.verdict import Alarm, Silent, Verdict
+from harness.core.vocabulary import Alarm, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, check_log, check_shapes
 
 

@@ -10,8 +10,8 @@ to probes that PyTorch cannot run.
 from __future__ import annotations
 
 from harness.core.message import message
-from harness.core.run import Form, Quantity
-from harness.core.verdict import Verdict
+from harness.core.run import MeasurementForm, Quantity
+from harness.core.vocabulary import Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_with_library
 from harness.diagnostics.differences import measure_conventions
 
@@ -29,6 +29,6 @@ TORCH = Diagnostic(
     passes=lambda _: 17,
     check=check,
     measure=measure_conventions,
-    form=Form((Quantity("{leaf}"),)),
+    form=MeasurementForm((Quantity("{leaf}"),)),
     library="torch",
 )

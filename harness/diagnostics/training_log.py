@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.core.message import Message, message
 from harness.core.run import Array, NumericArray
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 
 LOSSES = ("loss", "validation_loss")
@@ -42,7 +42,7 @@ UNEVEN = 1e-4
 Series = Sequence[tuple[int, NumericArray]]
 """The steps at which an entry was logged, and its values."""
 
-Log = Mapping[str, Series]
+SeriesByName = Mapping[str, Series]
 
 
 def check(observation: Observation) -> Verdict:
@@ -55,7 +55,7 @@ def check(observation: Observation) -> Verdict:
     return Silent(entries) if entries else Declined(message("the log is empty"))
 
 
-def read_log(snapshots: Sequence[Mapping[str, Array]]) -> Log:
+def read_log(snapshots: Sequence[Mapping[str, Array]]) -> SeriesByName:
     """Return the log by name instead of by step."""
     log: dict[str, list[tuple[int, NumericArray]]] = {}
     for step, snapshot in enumerate(snapshots):
@@ -67,7 +67,7 @@ def read_log(snapshots: Sequence[Mapping[str, Array]]) -> Log:
 # ----- Anything -----
 
 
-def not_finite(log: Log) -> Message | None:
+def not_finite(log: SeriesByName) -> Message | None:
     """A value is NaN or infinite."""
     bad = [
         (step, name)
@@ -81,7 +81,7 @@ def not_finite(log: Log) -> Message | None:
     return message("{entry} is not finite at step {step}", entry=name, step=step)
 
 
-def another_kind(log: Log) -> Message | None:
+def another_kind(log: SeriesByName) -> Message | None:
     """An entry changes its shape or dtype."""
     for name, series in log.items():
         for (_, before), (step, after) in pairwise(series):
@@ -104,7 +104,7 @@ def another_kind(log: Log) -> Message | None:
     return None
 
 
-def broken_identity(log: Log) -> Message | None:
+def broken_identity(log: SeriesByName) -> Message | None:
     """An entry that ends in `_error` is not 0 up to rounding."""
     for name, series in log.items():
         for step, array in series:
@@ -122,7 +122,7 @@ def broken_identity(log: Log) -> Message | None:
 # ----- The loss -----
 
 
-def loss_is_not_a_number(log: Log) -> Message | None:
+def loss_is_not_a_number(log: SeriesByName) -> Message | None:
     """A loss is not a single number: something was broadcast or not reduced."""
     for name in LOSSES:
         for step, array in log.get(name, ()):
@@ -136,7 +136,7 @@ def loss_is_not_a_number(log: Log) -> Message | None:
     return None
 
 
-def negative_loss(log: Log) -> Message | None:
+def negative_loss(log: SeriesByName) -> Message | None:
     """A loss is negative, although squares, distances and negative log-probabilities are not."""
     for name in LOSSES:
         for step, loss in _numbers(log, name):
@@ -147,7 +147,7 @@ def negative_loss(log: Log) -> Message | None:
     return None
 
 
-def flat_loss(log: Log) -> Message | None:
+def flat_loss(log: SeriesByName) -> Message | None:
     """A loss that is the same at every step: nothing that it depends on changes."""
     losses = [loss for _, loss in _numbers(log, "loss")]
     if len(losses) > 2 and len(set(losses)) == 1 and losses[0] != 0:
@@ -159,7 +159,7 @@ def flat_loss(log: Log) -> Message | None:
     return None
 
 
-def diverging_loss(log: Log) -> Message | None:
+def diverging_loss(log: SeriesByName) -> Message | None:
     """A loss that ends far above its start."""
     losses = _numbers(log, "loss")
     if len(losses) > 1 and losses[-1][1] > DIVERGED * losses[0][1]:
@@ -168,7 +168,7 @@ def diverging_loss(log: Log) -> Message | None:
     return None
 
 
-def far_from_chance(log: Log) -> Message | None:
+def far_from_chance(log: SeriesByName) -> Message | None:
     """A first loss well above that of guessing: the first predictions are confident and wrong."""
     loss, chance = _first(log, "loss"), _first(log, "chance_loss")
     if loss is None or chance is None or loss <= ABOVE_CHANCE * chance:
@@ -180,7 +180,7 @@ def far_from_chance(log: Log) -> Message | None:
     )
 
 
-def validation_apart(log: Log) -> Message | None:
+def validation_apart(log: SeriesByName) -> Message | None:
     """First training and validation losses that differ, although the model has seen neither set."""
     loss, other = _first(log, "loss"), _first(log, "validation_loss")
     if loss is None or other is None or max(loss, other) <= APART * min(loss, other):
@@ -195,7 +195,7 @@ def validation_apart(log: Log) -> Message | None:
 # ----- Parameters -----
 
 
-def still_array(log: Log) -> Message | None:
+def still_array(log: SeriesByName) -> Message | None:
     """An array that never changes while another one does."""
     moving = {name for name, series in log.items() if not _is_still(series)}
     for name, series in log.items():
@@ -209,7 +209,7 @@ def still_array(log: Log) -> Message | None:
     return None
 
 
-def idle_step(log: Log) -> Message | None:
+def idle_step(log: SeriesByName) -> Message | None:
     """A step that changes no parameter, although the gradient is not zero."""
     norms = dict(_numbers(log, "grad_norm"))
     arrays = [s for s in log.values() if _is_parameter(s) and not _is_still(s)]
@@ -227,7 +227,7 @@ def idle_step(log: Log) -> Message | None:
     return None
 
 
-def exploding_array(log: Log) -> Message | None:
+def exploding_array(log: SeriesByName) -> Message | None:
     """A parameter or state that becomes far larger than at first, and than 1."""
     for name, series in log.items():
         if not _is_parameter(series):
@@ -249,7 +249,7 @@ def exploding_array(log: Log) -> Message | None:
 # ----- Gradients -----
 
 
-def vanished_gradient(log: Log) -> Message | None:
+def vanished_gradient(log: SeriesByName) -> Message | None:
     """A gradient of exactly 0 while the loss is not 0."""
     losses = dict(_numbers(log, "loss"))
     for name in log:
@@ -264,7 +264,7 @@ def vanished_gradient(log: Log) -> Message | None:
     return None
 
 
-def exploding_gradient(log: Log) -> Message | None:
+def exploding_gradient(log: SeriesByName) -> Message | None:
     """A gradient that becomes far longer than at first."""
     norms = _numbers(log, "grad_norm")
     for step, norm in norms:
@@ -279,7 +279,7 @@ def exploding_gradient(log: Log) -> Message | None:
     return None
 
 
-def uneven_gradients(log: Log) -> Message | None:
+def uneven_gradients(log: SeriesByName) -> Message | None:
     """Gradients that vanish, or grow, from the last layer to the first."""
     norms = {name: _first(log, name) for name in log if name.startswith("grad_norm_")}
     parts = {name: norm for name, norm in norms.items() if norm is not None}
@@ -297,7 +297,7 @@ def uneven_gradients(log: Log) -> Message | None:
     )
 
 
-def wrong_clipping(log: Log) -> Message | None:
+def wrong_clipping(log: SeriesByName) -> Message | None:
     """Clipping that does not scale longer gradients to `max_norm`, or changes shorter ones."""
     rows = (_numbers(log, name) for name in ("grad_norm", "clipped_norm", "max_norm"))
     for (step, before), (_, after), (_, limit) in zip(*rows, strict=False):
@@ -313,7 +313,7 @@ def wrong_clipping(log: Log) -> Message | None:
     return None
 
 
-RULES: tuple[Callable[[Log], Message | None], ...] = (
+RULES: tuple[Callable[[SeriesByName], Message | None], ...] = (
     not_finite,
     another_kind,
     broken_identity,
@@ -333,12 +333,12 @@ RULES: tuple[Callable[[Log], Message | None], ...] = (
 )
 
 
-def _numbers(log: Log, name: str) -> list[tuple[int, float]]:
+def _numbers(log: SeriesByName, name: str) -> list[tuple[int, float]]:
     """Return the steps and values of an entry that is a single number."""
     return [(step, float(array.item())) for step, array in log.get(name, ()) if array.size == 1]
 
 
-def _first(log: Log, name: str) -> float | None:
+def _first(log: SeriesByName, name: str) -> float | None:
     numbers = _numbers(log, name)
     return numbers[0][1] if numbers else None
 

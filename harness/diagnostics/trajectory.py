@@ -13,7 +13,7 @@ import numpy as np
 from harness.core.message import Message, message, verbatim
 from harness.core.rounding import agree, largest
 from harness.core.run import GRAD, Array, NumericArray, array_name
-from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, as_distinct
 
 KEPT_DIGITS = 0.4
@@ -26,7 +26,7 @@ Rounding alone would allow more. But two correct optimizers also differ in conve
 IDENTITY = "_error"
 """A key with this ending is the error of an identity, hence rounding: it is not compared."""
 
-Log = Sequence[dict[str, Array]]
+Snapshots = Sequence[dict[str, Array]]
 
 
 def check(observation: Observation) -> Verdict:
@@ -44,7 +44,7 @@ def check(observation: Observation) -> Verdict:
     return Silent(verdict.compared + of_leaves.compared, deviation)
 
 
-def _common(actual: Log, expected: Log) -> tuple[Log, Log]:
+def _common(actual: Snapshots, expected: Snapshots) -> tuple[Snapshots, Snapshots]:
     """Return what can be compared of the leaves, and of their gradients.
 
     These are the leaves that have the same name and the same values at first: PyTorch draws other
@@ -76,7 +76,7 @@ def _is_wrong_alone(name: str, *snapshots: Mapping[str, Array]) -> bool:
     return name.endswith(GRAD) and any(array.any() for array in arrays)
 
 
-def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
+def compare_logs(actual_log: Snapshots, expected_log: Snapshots) -> Verdict:
     """Alarm if a log differs from PyTorch's: in shape, then in value."""
     epsilon = _coarsest(actual_log)
     scales: dict[str, float] = {}
@@ -125,7 +125,7 @@ def compare_logs(actual_log: Log, expected_log: Log) -> Verdict:
     return Silent(compared, max(deviations))
 
 
-def _coarsest(log: Log) -> float:
+def _coarsest(log: Snapshots) -> float:
     """Return the resolution of the coarsest floats in a log, which limits its precision."""
     dtypes = [np.dtype(array.dtype) for snapshot in log for array in snapshot.values()]
     return max((float(np.finfo(d).eps) for d in dtypes if d.kind == "f"), default=2.0**-52)

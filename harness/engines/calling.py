@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import harness
-from harness.core.run import Origin, Raiser
+from harness.core.run import FailureOrigin, Raiser
 from harness.core.vocabulary import Lack
 from harness.engines.library import CODE_OF
 from harness.engines.loading import file_of
@@ -232,7 +232,7 @@ def _pack_trailing_integers(arguments: Sequence[Any]) -> Sequence[Any] | None:
 _OURS = str(Path(harness.__file__).parent)
 
 
-def origin_of(error: BaseException, probe: str = "") -> Origin | None:
+def origin_of(error: BaseException, probe: str = "") -> FailureOrigin | None:
     """Return where an exception was raised, or None if no frame shows it.
 
     Parameters
@@ -253,7 +253,7 @@ def origin_of(error: BaseException, probe: str = "") -> Origin | None:
         raiser = "statement"
     place = next((step for step in reversed(steps) if file_of(step.tb_frame)), None)
     at = _place(place) if place else ("", 0, "", "")
-    return Origin(raiser, *at, _is_in_backward(steps), *_lack(error, steps))
+    return FailureOrigin(raiser, *at, _is_in_backward(steps), *_lack(error, steps))
 
 
 def _place(step: TracebackType) -> tuple[str, int, str, str]:

@@ -20,8 +20,7 @@ from harness.core.message import Kind, Message, message
 from harness.core.report import RunReport
 from harness.core.rounding import repeats
 from harness.core.run import Digest, Measured, Run, TraceStep
-from harness.core.verdict import Alarm, Skipped, Verdict
-from harness.core.vocabulary import Loss
+from harness.core.vocabulary import Alarm, Loss, Skipped, Verdict
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, evaluate
 from harness.engines.engine import Engine
 from harness.pages.probe import Probe

@@ -18,7 +18,7 @@ import numpy as np
 from harness.answer_key.outcome import MEASUREMENTS, judge
 from harness.core.errors import InternalError
 from harness.core.message import EMPTY, Kind, Message, message, verbatim
-from harness.core.run import LIMITS, Array, Failure, Origin, Run, pack
+from harness.core.run import LIMITS, Array, Failure, FailureOrigin, Run, pack
 from harness.core.vocabulary import Lack, Loss
 from harness.engines.calling import library_specific
 from harness.engines.engine import Engine, find_engine
@@ -205,7 +205,7 @@ def _without_addresses(failure: Failure) -> Failure:
 
 def _fit_failure(probe: str, failure: Failure) -> Fit:
     """Return what a failure says about the engine, given whose code raised what, and when."""
-    origin = failure.origin or Origin("engine", in_backward=True)  # such as a signal
+    origin = failure.origin or FailureOrigin("engine", in_backward=True)  # such as a signal
 
     def fit(verdict: Conformance, reason: Message, kind: str = "") -> Fit:
         place = origin.file, origin.line
@@ -232,7 +232,7 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
     return fit("bug", failure.sentence, "crash")
 
 
-def missing_name(origin: Origin) -> Message:
+def missing_name(origin: FailureOrigin) -> Message:
     """Return the sentence about a name that NumPy does not have, or no longer has."""
     return message(
         "NumPy {version} has no `{name}`, which is used in {place}",

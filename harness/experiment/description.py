@@ -18,11 +18,17 @@ from harness.answer_key.stage import Infection, stage_of
 from harness.answer_key.walks import forward_order
 from harness.core.errors import PageError
 from harness.core.message import EMPTY, Message, joined, message
-from harness.core.report import ClaimReport, Comparison, Graph, Node, Numbers, RunReport
+from harness.core.report import (
+    ClaimReport,
+    DrawnComparison,
+    DrawnNumbers,
+    Graph,
+    GraphNode,
+    RunReport,
+)
 from harness.core.rounding import margin
 from harness.core.run import CREATED, Array, Run, TraceStep
-from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
-from harness.core.vocabulary import Phase
+from harness.core.vocabulary import Alarm, Declined, Phase, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun, Pair
 from harness.pages.page import Page
 
@@ -140,13 +146,13 @@ def explain(
     broken: Sequence[TraceStep],
     clean: Sequence[TraceStep],
     constants: Collection[float] = (),
-) -> dict[str, Message | Comparison | Graph | None]:
+) -> dict[str, Message | DrawnComparison | Graph | None]:
     """Return what a wrong array looks like, where the backward walk first went wrong, and pictures.
 
     The keys are fields of `RunReport`. `broken` and `clean` are the recorded walks, if any.
     `constants` are those of the probe and the patch: one may be the cause of a wrong factor.
     """
-    evidence: dict[str, Message | Comparison | Graph | None] = {}
+    evidence: dict[str, Message | DrawnComparison | Graph | None] = {}
     run, judgement, clean_run = judged.run, judged.judgement, judged.key.run
     leaves = clean_run.leaves
     if judgement.outcome == "silent-corruption":
@@ -186,7 +192,9 @@ def _graph(divergence: Divergence, names: Mapping[int, str]) -> Graph | None:
     }
     return Graph(
         nodes=[
-            Node(*labels[i], step.value.shape, [labels.get(p) for p in step.parents], i in inserted)
+            GraphNode(
+                *labels[i], step.value.shape, [labels.get(p) for p in step.parents], i in inserted
+            )
             for i, step in _near(steps, place.node).items()
         ],
         size=len(steps),
@@ -216,7 +224,7 @@ LONGEST_AXIS, MOST_STEPS = 8, 64
 """The longest axis of an array that is drawn, and the most steps of a series."""
 
 
-def _small(arrays: tuple[Array, Array]) -> Comparison | None:
+def _small(arrays: tuple[Array, Array]) -> DrawnComparison | None:
     """Return the actual and the expected array, if both are small, real and flat enough."""
     both = [array.numpy() for array in arrays]
     if max(a.size for a in both) < 2:  # the evidence already says it all
@@ -225,11 +233,11 @@ def _small(arrays: tuple[Array, Array]) -> Comparison | None:
         fits = array.ndim <= 2 and array.size and max(array.shape, default=1) <= LONGEST_AXIS
         if not fits or array.dtype.kind == "c":
             return None
-    actual, expected = (Numbers(a.shape, a.astype(float).ravel().tolist()) for a in both)
-    return Comparison(actual, expected)
+    actual, expected = (DrawnNumbers(a.shape, a.astype(float).ravel().tolist()) for a in both)
+    return DrawnComparison(actual, expected)
 
 
-def compare_losses(run: Run, clean: Run) -> Comparison | None:
+def compare_losses(run: Run, clean: Run) -> DrawnComparison | None:
     """Return the losses of both logs at the same steps; None if there are not at least two.
 
     One log may end before the other.
@@ -244,7 +252,9 @@ def compare_losses(run: Run, clean: Run) -> Comparison | None:
         [losses[step] for step in sorted({*steps, len(losses) - 1}) if step < len(losses)]
         for losses in series
     )
-    return Comparison(Numbers((len(actual),), actual), Numbers((len(expected),), expected))
+    return DrawnComparison(
+        DrawnNumbers((len(actual),), actual), DrawnNumbers((len(expected),), expected)
+    )
 
 
 def _sizes(leaves: Mapping[str, Array]) -> dict[Message, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import EnvironmentProblem
-from harness.core.run import Origin
+from harness.core.run import FailureOrigin
 from harness.core.vocabulary import Lack, Phase
 from harness.engines import SETTINGS
 from harness.engines.engine import Dialect, Engine
@@ -186,7 +186,7 @@ def _text(expression: str) -> str:
 _FIX = "fix the engine: it fails on valid input without any break"
 
 
-def _missing_name_problem(target: Target, origin: Origin) -> EnvironmentProblem:
+def _missing_name_problem(target: Target, origin: FailureOrigin) -> EnvironmentProblem:
     """Return the error of an engine that uses a name which NumPy no longer has."""
     name, place = origin.missing.rpartition(".")[2], f"{origin.file}:{origin.line}"
     change = f"write `{name}` in its place" if hasattr(builtins, name) else "use its new name"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from random import Random
 
 from harness.core.run import Run
-from harness.core.verdict import Alarm
+from harness.core.vocabulary import Alarm
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline

@@ -21,8 +21,7 @@ from harness.core.errors import PageError, UsageError
 from harness.core.message import Message, joined, message
 from harness.core.report import RunReport, SiteReport
 from harness.core.rounding import repeats
-from harness.core.verdict import Alarm
-from harness.core.vocabulary import Stage
+from harness.core.vocabulary import Alarm, Stage
 from harness.diagnostics.crash import CRASH
 from harness.experiment.baseline import UNREPEATABLE, Baseline, Pair
 from harness.experiment.context import Context

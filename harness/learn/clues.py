@@ -20,8 +20,7 @@ from harness.core.errors import UsageError
 from harness.core.message import EMPTY, Kind, Message
 from harness.core.rounding import agree
 from harness.core.run import CREATED, Array, Run
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
-from harness.core.vocabulary import Loss
+from harness.core.vocabulary import Alarm, Declined, Loss, Silent, Verdict
 from harness.diagnostics import DIAGNOSTICS, Observation
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.trajectory import compare_logs

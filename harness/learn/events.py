@@ -21,10 +21,9 @@ import msgspec
 
 from harness.core import read_text
 from harness.core.errors import EnvironmentProblem, PageError, as_message
-from harness.core.folders import data_folder
+from harness.core.files import data_folder, write_new
 from harness.core.message import Message, message, verbatim
 from harness.core.vocabulary import Loss
-from harness.core.writing import write_new
 from harness.runs.database import PATIENCE, is_damage
 
 PageName = Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9]+(-[a-z0-9]+)*\Z", max_length=200)]

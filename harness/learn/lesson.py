@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from textwrap import wrap
 
+from harness.core.files import write_new
 from harness.core.message import Message, message, verbatim
-from harness.core.writing import write_new
 from harness.pages.front_matter import Exercise
 from harness.pages.page import Page
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from harness.core.files import write_file
 from harness.core.message import message
 from harness.core.vocabulary import Outcome
-from harness.core.writing import write_file
 from harness.matrix.records import BreakRow, Difference
 from harness.pages.page import read_toml
 

@@ -26,8 +26,7 @@ from harness.pages.page import Page, read_page, read_table
 from harness.pages.probe import Probe, read_probes
 
 if TYPE_CHECKING:
-    from harness.pages.conventions import Conventions
-    from harness.pages.course import Unit
+    from harness.pages.conventions import Conventions, Unit
 
 BUNDLED = PACKAGES / "breaks"
 """The folder of the bundled pages."""
@@ -124,7 +123,7 @@ class Catalogue:
         Raises PageError for a `course.toml` that cannot be read, and UsageError for a page in it
         that does not exist.
         """
-        from harness.pages.course import read_course
+        from harness.pages.conventions import read_course
 
         files = [root / "course.toml" for root in self.roots]
         units = {
@@ -243,7 +242,7 @@ class Catalogue:
 
     @cached_property
     def diagnostic_files(self) -> tuple[Path, ...]:
-        """The files of the diagnostics that the folders bring: see `harness.pages.diagnostic`."""
+        """The files of the diagnostics that the folders bring: see `harness.pages.checks`."""
         return tuple(
             path for root in self.roots for path in sorted((root / "diagnostics").glob("[!_]*.py"))
         )

@@ -1,7 +1,7 @@
-"""The conventions of a catalogue: what the harness has to know beyond the pages themselves.
+"""What a folder of pages states beyond its pages: its conventions, and its course.
 
-Each folder of pages may state its own in `catalogue.toml`. The file names the pages that have a
-role in the harness, and the abbreviations that pages may use for their sources.
+`catalogue.toml` names the pages that have a role in the harness, and the abbreviations that pages
+may use for their sources. `course.toml` lists units of pages in an order for teaching.
 """
 
 from __future__ import annotations
@@ -83,3 +83,25 @@ def read_conventions(folders: Iterable[Path]) -> Conventions:
             stated = read_toml(path, Conventions, "it has invalid conventions", remedy)
             conventions = conventions.or_those(stated)
     return conventions
+
+
+# ----- The course -----
+
+
+class Unit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A unit of the course."""
+
+    title: str
+    idea: str
+    """What learners know afterwards, in one to three sentences."""
+    pages: tuple[str, ...]
+    """Ids, in the order in which to read them; the breaks among them are the unit's selection."""
+    exercises: tuple[str, ...] = ()
+    """Ids of exercises."""
+
+
+def read_course(path: Path) -> dict[str, Unit]:
+    """Read the units of a `course.toml` in order, by name. Raises PageError for anything else."""
+    problem = "it is not a TOML file of units"
+    remedy = 'write a table `[name]` per unit, with `title`, `idea` and `pages = ["id", ...]`'
+    return read_toml(path, dict[str, Unit], problem, remedy)

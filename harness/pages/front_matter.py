@@ -31,10 +31,10 @@ MODULE = r"^[A-Za-z_]\w*$"
 MOST_DOTS = 300
 """In a line of front matter."""
 
-Text = Annotated[str, msgspec.Meta(min_length=1)]
+NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Expression = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-Key = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """The names of nested tables and of a key; in an array of tables, also the position."""
 
 Identifier = Annotated[str, msgspec.Meta(pattern=ID)]
@@ -45,19 +45,19 @@ class Pardon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why no diagnostic catches the break."""
 
     reason: PardonReason
-    sentence: Text
+    sentence: NonEmpty
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question about a run of the broken engine; the answer is looked up there."""
 
     probe: str
-    question: Text
+    question: NonEmpty
     answer: Expression
     """An expression on the run: see `harness.experiment.questions`."""
     loss: Loss | None = None
     """The loss of the run; the weighted one if None."""
-    choices: Annotated[tuple[Text, ...], msgspec.Meta(min_length=2)] = ()
+    choices: Annotated[tuple[NonEmpty, ...], msgspec.Meta(min_length=2)] = ()
     because: str = ""
     """The reason, which is shown after the answer."""
 
@@ -106,7 +106,7 @@ class ProbedFront(PatchFront, frozen=True, kw_only=True):
     """A page whose patch is judged probe by probe, and by the diagnostics."""
 
     diagnostics: dict[str, Any] = {}
-    ill_conditioned: dict[str, Text] = {}
+    ill_conditioned: dict[str, NonEmpty] = {}
     """The page's probes whose results depend on the last digits of their inputs, and why."""
 
 
@@ -124,7 +124,7 @@ class Break(ProbedFront, frozen=True, kw_only=True, tag_field="kind", tag="break
     """The same for the variants on which the outcomes, and so the reasons, are different."""
     no_invariant: str = ""
     """Why there is no cheap invariant that the break violates."""
-    exceptions: dict[str, Text] = msgspec.field(name="except", default={})
+    exceptions: dict[str, NonEmpty] = msgspec.field(name="except", default={})
     """The variants that violate the invariant although they are correct, and why."""
     ask: tuple[Question, ...] = ()
     pardon: Pardon | None = None
@@ -269,7 +269,7 @@ class FrontReader:
             claims[key] = self._convert(table, Claims, ("diagnostics", key))
         return claims
 
-    def mistake(self, key: Key, problem: Sentence, remedy: Sentence) -> PageError:
+    def mistake(self, key: KeyPath, problem: Sentence, remedy: Sentence) -> PageError:
         """The error about a key, at its line."""
         name = ".".join(part for part in key if isinstance(part, str))
         return PageError(
@@ -314,7 +314,7 @@ class FrontReader:
     ) -> PageError:
         text, _, place = text.partition(" - at ")
         path = (int(part) if part.isdigit() else part for part in re.findall(r"\w+", place))
-        key: Key = (*names, *path)
+        key: KeyPath = (*names, *path)
         if unknown := re.search(r"unknown field `(.+?)`", text):
             return self._unknown((*key, unknown.group(1)), kind)
         if missing := re.search(r"missing required field `(.+?)`", text):
@@ -330,7 +330,7 @@ class FrontReader:
             message("write {example}", example=as_message(_REMEDIES[str(key[0])])),
         )
 
-    def _unknown(self, key: Key, kind: type[PageFront] | None) -> PageError:
+    def _unknown(self, key: KeyPath, kind: type[PageFront] | None) -> PageError:
         """The error about a key that no kind of page has, or only another kind."""
         if len(key) > 1 or kind is None:
             example = as_message(_REMEDIES.get(str(key[0])) or message("another key"))
@@ -360,14 +360,14 @@ def line_of_error(error: Exception) -> int:
     return int(match.group(1)) if match else 1
 
 
-def key_line(toml: str, key: Key) -> int:
+def key_line(toml: str, key: KeyPath) -> int:
     """Return the line of the file with a key of the front matter, or the longest prefix of it.
 
     The first line if there is none. Both spellings are recognised: `[expect.variant]` then `probe =
     ...`, and `[expect]` then `variant.probe = ...`.
     """
-    table: Key = ()
-    counts = Counter[Key]()
+    table: KeyPath = ()
+    counts = Counter[KeyPath]()
     best, line = 0, 1
     for number, row in enumerate(toml.splitlines(), start=2):
         header = re.match(r"\s*(\[\[?)([^\]]+)\]", row)
@@ -387,5 +387,5 @@ def key_line(toml: str, key: Key) -> int:
     return line
 
 
-def _dotted(key: str) -> Key:
+def _dotted(key: str) -> KeyPath:
     return tuple(part.strip().strip("\"'") for part in key.split("."))

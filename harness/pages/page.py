@@ -54,7 +54,7 @@ class Fence:
 
     @property
     def is_invariant(self) -> bool:
-        """Whether it is a page's invariant: see `harness.pages.invariant`."""
+        """Whether it is a page's invariant: see `harness.pages.checks`."""
         return self.info[:2] == ("python", "invariant")
 
 

@@ -33,7 +33,7 @@ import msgspec
 from harness.core import read_text
 from harness.core.errors import PageError
 from harness.core.message import message
-from harness.pages.front_matter import Advice, Break, FrontMatter, Question, Text, TrainingBreak
+from harness.pages.front_matter import Advice, Break, FrontMatter, NonEmpty, Question, TrainingBreak
 from harness.pages.page import Page, read_title, split_front
 
 Fingerprint = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12}$")]
@@ -42,8 +42,8 @@ Fingerprint = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12}$")]
 class TranslatedQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The texts of a question; the rest of it is in the original."""
 
-    question: Text
-    choices: tuple[Text, ...] = ()
+    question: NonEmpty
+    choices: tuple[NonEmpty, ...] = ()
     because: str = ""
 
 

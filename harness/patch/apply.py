@@ -19,7 +19,7 @@ from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError
 from harness.core.message import Message, message
 from harness.core.site import Site
 from harness.patch.layout import Edit, deleted_nodes, edits, sites_of, splice
-from harness.patch.match import Match, find_matches
+from harness.patch.match import PatternMatch, explain, find_matches
 from harness.patch.notation import Hunk, Patch
 from harness.patch.reader import read_source
 from harness.patch.render import UnfitBinding
@@ -57,7 +57,7 @@ class FileMatch:
     hunk: Hunk
     file: str
     source: Source
-    match: Match
+    match: PatternMatch
 
 
 def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
@@ -106,15 +106,6 @@ def _read(file: str, text: str) -> Source:
         raise EnvironmentProblem(problem, remedy) from None
 
 
-def _read_all(sources: Mapping[str, str]) -> dict[str, Source]:
-    """Return the files that can be parsed."""
-    readable = {}
-    for file, text in sources.items():
-        with suppress(EnvironmentProblem):
-            readable[file] = _read(file, text)
-    return readable
-
-
 def _find(hunk: Hunk, sources: Mapping[str, str]) -> list[FileMatch]:
     matches: dict[tuple[str, int, int], FileMatch] = {}
     for file, text in sources.items():
@@ -140,9 +131,11 @@ def _does_not_apply(hunk: Hunk, sources: Mapping[str, str]) -> DoesNotApply:
     """Return the error for a hunk without a match; nearest code is only searched for display."""
 
     def explanation() -> tuple[Message, Message]:
-        from harness.patch.explain import explain  # slow, and few errors are displayed
-
-        return explain(hunk, _read_all(sources))
+        readable = {}
+        for file, text in sources.items():
+            with suppress(EnvironmentProblem):
+                readable[file] = _read(file, text)
+        return explain(hunk, readable)
 
     scope = hunk.scope.text or "(the whole module)"
     exists = any(hunk.scope.may_be_in(file, text) for file, text in sources.items())

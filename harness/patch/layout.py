@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.core.site import Site, SiteKind
-from harness.patch.match import Match, Siblings
+from harness.patch.match import PatternMatch, Siblings
 from harness.patch.notation import Hunk, NewHeader, Swap
 from harness.patch.render import Template, replaced_span
 from harness.patch.tree import Node, Source, scope_of
@@ -48,7 +48,7 @@ class Position(Siblings):
         return self.taken or self.nodes[beside : beside + 1]
 
 
-def deleted_nodes(hunk: Hunk, match: Match) -> list[Node]:
+def deleted_nodes(hunk: Hunk, match: PatternMatch) -> list[Node]:
     """Return the source's nodes that a match removes without a replacement."""
     return [
         node
@@ -58,7 +58,7 @@ def deleted_nodes(hunk: Hunk, match: Match) -> list[Node]:
     ]
 
 
-def edits(hunk: Hunk, match: Match, source: Source, deleted: frozenset[Node]) -> list[Edit]:
+def edits(hunk: Hunk, match: PatternMatch, source: Source, deleted: frozenset[Node]) -> list[Edit]:
     """Return the edits of one match; `deleted` holds the deleted nodes of all matches."""
     template = Template(hunk.after, match.binding, source)
     if hunk.is_expression:
@@ -87,7 +87,7 @@ def _is_word(character: bytes) -> bool:
     return character.isalnum() or character == b"_" or character > b"\x7f"
 
 
-def _header(hunk: Hunk, change: NewHeader, match: Match, template: Template) -> Edit:
+def _header(hunk: Hunk, change: NewHeader, match: PatternMatch, template: Template) -> Edit:
     clause = match.binding[change.before]
     assert isinstance(clause, Node)
     indent = template.source.indent_at(clause.start)
@@ -95,7 +95,7 @@ def _header(hunk: Hunk, change: NewHeader, match: Match, template: Template) -> 
     return Edit(hunk, clause.start, clause.header_end, text, "header", clause)
 
 
-def _position(change: Swap, match: Match) -> Position:
+def _position(change: Swap, match: PatternMatch) -> Position:
     """Return the position of a change in the source."""
     if change.removed:
         nodes = [match.binding[node] for node in change.removed]

@@ -180,7 +180,7 @@ def checked(path: str, number: int, scope: Scope, before: Side, after: Side) -> 
     _check_holes(hunk)
     if hunk.is_expression:
         return hunk
-    hunk = replace(hunk, changes=_Planner(hunk).plan())
+    hunk = replace(hunk, changes=_ChangePlanner(hunk).plan())
     _check_additions(hunk)
     return hunk
 
@@ -219,7 +219,7 @@ def _check_holes(hunk: Hunk) -> None:
 # ----- the changes of a hunk of statements -----
 
 
-class _Planner:
+class _ChangePlanner:
     """Aligns the two sides of a hunk of statements by the page's lines.
 
     A context line belongs to both sides, so two nodes that share a line are the same statement,
@@ -252,7 +252,7 @@ class _Planner:
                 parameters = clause.parts.get("params")
                 for node in parameters.block("params") if isinstance(parameters, Node) else ():
                     node.lenient = frozenset({"annotation"})
-            elif self.before.rows_of(clause.begin, clause.end) & self.context:
+            elif self.before.rows_of_node(clause) & self.context:
                 clause.lenient = frozenset({"docstring"})
 
     def align(self, before: Sequence[Node], after: Sequence[Node], end: Node | None = None) -> None:
@@ -261,9 +261,9 @@ class _Planner:
         previous: Node | None = None
         taken = 0
         for node in before:
-            rows = self._rows(self.before, node)
+            rows = self.before.rows_of_node(node)
             partner = next(
-                (j for j in range(taken, len(after)) if rows & self._rows(self.after, after[j])),
+                (j for j in range(taken, len(after)) if rows & self.after.rows_of_node(after[j])),
                 None,
             )
             if partner is None:
@@ -276,14 +276,14 @@ class _Planner:
         self._swap(removed, after[taken:], previous, end)
 
     def _pair(self, before: Node, after: Node) -> None:
-        if self._rows(self.before, before) == self._rows(self.after, after):
+        if self.before.rows_of_node(before) == self.after.rows_of_node(after):
             return
         if before.kind == after.kind == "Compound":
             self.align(before.block("clauses"), after.block("clauses"))
         elif before.slot == after.slot == "clauses":
             self._pair_clauses(before, after)
         elif "Compound" in (before.kind, after.kind):
-            raise self._moved(min(self._rows(self.before, before) & self.context))
+            raise self._moved(min(self.before.rows_of_node(before) & self.context))
         else:
             self.changes.append(Swap((before,), (after,), None, None))
 
@@ -307,14 +307,10 @@ class _Planner:
             self.changes.append(Swap(tuple(removed), tuple(added), previous, following))
 
     def _refuse_context(self, side: Side, node: Node) -> None:
-        rows = self._rows(side, node) & self.context
+        rows = side.rows_of_node(node) & self.context
         if rows:
             raise self._moved(min(rows))
 
     def _moved(self, row: int) -> HunkError:
         problem = "this context line would have to move: the statement around it is restructured"
         return self.hunk.error(problem, "write such lines as `-` and `+`, not as context", row)
-
-    @staticmethod
-    def _rows(side: Side, node: Node) -> frozenset[int]:
-        return side.rows_of(node.begin, node.end)

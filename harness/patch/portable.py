@@ -101,7 +101,11 @@ def rename(patch: Patch, names: Names) -> Patch:
     the + side uses the one that matched. Raises `UsageError` for an invalid name.
     """
     _check_names(names)
-    return replace(patch, hunks=tuple(_renamed(hunk, names) for hunk in patch.hunks))
+    hunks = (
+        checked(hunk.path, hunk.line, hunk.scope.renamed(names), *_renamed_sides(hunk, names))
+        for hunk in patch.hunks
+    )
+    return replace(patch, hunks=tuple(hunks))
 
 
 def loosen(
@@ -138,12 +142,6 @@ def _check_names(names: Names) -> None:
                     ),
                     "write it as in the engine's code, `_sum_to_shape` or `utils.sum_to`",
                 )
-
-
-def _renamed(hunk: Hunk, names: Names) -> Hunk:
-    """Return a hunk with an engine's names; a dotted name replaces only a bare name."""
-    sides = _renamed_sides(hunk, names)
-    return checked(hunk.path, hunk.line, hunk.scope.renamed(names), *sides)
 
 
 def _loosened(hunk: Hunk, names: Names, gradient_arguments: Mapping[str, int]) -> Hunk:
@@ -218,7 +216,7 @@ def _mark_equivalents(before: Side, after: Side, names: Names) -> None:
     """Add the equivalent forms to the patterns of the before side, which is modified."""
     context = frozenset(before.rows) & frozenset(after.rows)
     adds_again = any(
-        _accumulates(node) and not _rows(after, node) <= context for node in _nodes(after)
+        _accumulates(node) and not after.rows_of_node(node) <= context for node in _nodes(after)
     )
     meanings = {
         "cotangent": (*spellings(names.get("cotangent", ())), *COTANGENT),
@@ -240,7 +238,9 @@ def _mark_reducing_calls(
 ) -> None:
     """Let calls that un-broadcast match only with the gradient where the engine has it."""
     written = frozenset(after.rows) - frozenset(before.rows)
-    kept = not any(_is_reducer(node) and _rows(after, node) & written for node in _nodes(after))
+    kept = not any(
+        _is_reducer(node) and after.rows_of_node(node) & written for node in _nodes(after)
+    )
     for call in _nodes(before):
         if call.kind != "Call":
             continue
@@ -285,10 +285,6 @@ def _nodes(side: Side) -> Iterator[Node]:
     return side.source.root.walk()
 
 
-def _rows(side: Side, node: Node) -> frozenset[int]:
-    return side.rows_of(node.begin, node.end)
-
-
 def _accumulates(node: Node) -> bool:
     return match_node(_form("$t += $e"), node) is not None
 
@@ -305,12 +301,12 @@ def _equivalents(node: Node) -> Iterator[tuple[Node, dict[str, tuple[Node, ...]]
     for first, *others in EQUIVALENT if node.is_expression else ACCUMULATION:
         binding = match_node(_form(first), node)
         if binding is not None:
-            parts = {hole: _nodes_of(b) for hole, b in binding.items() if isinstance(hole, str)}
+            parts = {
+                hole: bound.taken if isinstance(bound, Siblings) else (bound,)
+                for hole, bound in binding.items()
+                if isinstance(hole, str)
+            }
             yield from ((_form(other), parts) for other in others)
-
-
-def _nodes_of(bound: Node | Siblings) -> tuple[Node, ...]:
-    return bound.taken if isinstance(bound, Siblings) else (bound,)
 
 
 @cache

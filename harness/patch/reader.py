@@ -50,8 +50,8 @@ def parse_source(text: str) -> Source:
         raise RecursionError  # LibCST's parser would overflow the stack and end the process
     shift = len(BOM.encode()) if text.startswith(BOM) else 0
     module = cst.parse_module(text.removeprefix(BOM))
-    wrapper = _Wrapper(module, unsafe_skip_copy=True)
-    reader = _Reader(wrapper.resolve(ByteSpanPositionProvider), shift)
+    wrapper = _PositionWrapper(module, unsafe_skip_copy=True)
+    reader = _TreeReader(wrapper.resolve(ByteSpanPositionProvider), shift)
     data = text.encode()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about escapes such as "\d" in the literals of an engine
@@ -60,7 +60,7 @@ def parse_source(text: str) -> Source:
     return Source(text, root, module.default_indent, module.default_newline, data)
 
 
-class _Wrapper(MetadataWrapper):
+class _PositionWrapper(MetadataWrapper):
     """Resolves positions; LibCST would also walk the tree for an empty batch of providers."""
 
     def visit_batched(self, visitors: Iterable[Any], *arguments: Any) -> cst.CSTNode:
@@ -93,7 +93,7 @@ def _is_expression(kind: type) -> bool:
     return issubclass(kind, cst.BaseExpression)
 
 
-class _Reader:
+class _TreeReader:
     """Converts the tree of one module."""
 
     def __init__(self, spans: Mapping[cst.CSTNode, CodeSpan], shift: int) -> None:
@@ -325,19 +325,19 @@ class _Reader:
         return merged
 
 
-_CONVERSIONS: dict[type[cst.CSTNode], Callable[[_Reader, Any], Node]] = {
+_CONVERSIONS: dict[type[cst.CSTNode], Callable[[_TreeReader, Any], Node]] = {
     **dict.fromkeys(
         (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString, cst.TemplatedString),
-        _Reader.string,
+        _TreeReader.string,
     ),
-    **dict.fromkeys((cst.Integer, cst.Float, cst.Imaginary), _Reader.number),
-    **dict.fromkeys((cst.MatchList, cst.MatchTuple), _Reader.match_sequence),
-    cst.BooleanOperation: _Reader.boolean,
-    cst.Subscript: _Reader.subscript,
+    **dict.fromkeys((cst.Integer, cst.Float, cst.Imaginary), _TreeReader.number),
+    **dict.fromkeys((cst.MatchList, cst.MatchTuple), _TreeReader.match_sequence),
+    cst.BooleanOperation: _TreeReader.boolean,
+    cst.Subscript: _TreeReader.subscript,
     cst.Element: lambda reader, tree: reader.node(tree.value),
     cst.AsName: lambda reader, tree: reader.node(tree.name),
-    cst.Arg: _Reader.argument,
-    cst.Parameters: _Reader.parameters,
+    cst.Arg: _TreeReader.argument,
+    cst.Parameters: _TreeReader.parameters,
     cst.Index: lambda reader, tree: reader.starred_or_plain(tree, tree.star),
 }
 """How to convert the nodes that differ in our tree."""

@@ -123,6 +123,10 @@ class Side:
         first, last = self.source.line_of(start), self.source.line_of(max(start, end - 1))
         return frozenset(self.rows[first - 1 : last])
 
+    def rows_of_node(self, node: Node) -> frozenset[int]:
+        """The page's lines of a node, its decorators included."""
+        return self.rows_of(node.begin, node.end)
+
     def text(self) -> str:
         """The code as the page writes it."""
         return _ENCODED.sub(_decoded, self.source.text).rstrip("\n")
@@ -133,7 +137,8 @@ def read_side(rows: Sequence[tuple[int, str]], margin: int, sign: str) -> Side:
 
     Raises `UnreadableSide`.
     """
-    lines = _place_gaps([(number, _cut(code, margin)) for number, code in rows])
+    cut = [(number, code[min(margin, indent_of(code)) :]) for number, code in rows]
+    lines = _place_gaps(cut)
     numbers = [number for number, _ in lines]
     text = "".join(f"{code}\n" for _, code in lines)
     pieces, runs = _encode(text, numbers)
@@ -214,11 +219,6 @@ def _hole(node: Node) -> str | None:
 
 
 # ----- text -----
-
-
-def _cut(code: str, margin: int) -> str:
-    """Remove the margin, or the white space if it is shorter."""
-    return code[min(margin, indent_of(code)) :]
 
 
 def _place_gaps(rows: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:

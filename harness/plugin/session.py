@@ -333,7 +333,7 @@ class BreaksSession:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write_files(self, report: SuiteReport) -> None:
-        from harness.core.writing import write_file
+        from harness.core.files import write_file
         from harness.report.grading import render
 
         titles = {page.id: page.title for page in self.pages}

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, groupby
 from pathlib import Path
 
-from harness.core.writing import write_file
+from harness.core.files import write_file
 from harness.diagnostics import DIAGNOSTICS
 from harness.learn.clues import BugPool, pool_of
 from harness.matrix.committed import Committed, committed_file, read_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.pages.course import Unit
+from harness.pages.conventions import Unit
 from harness.pages.front_matter import Break, TrainingBreak
 from harness.pages.page import Page
 

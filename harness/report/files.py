@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.files import unwritable
 from harness.core.message import message
-from harness.core.writing import unwritable
 
 
 def require_writable(file: Path) -> None:

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from harness.check import Finding
 from harness.check.pages import PageCheck
-from harness.core.finding import Finding
 from harness.core.report import Report
 from harness.pages.catalogue import Catalogue
 from harness.report.terminal import Screen, counted, outcome_text

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from harness.core.report import Comparison, Graph, Node, Numbers
+from harness.core.report import DrawnComparison, DrawnNumbers, Graph, GraphNode
 from harness.core.vocabulary import shortened
 from harness.report.language import Language
 from harness.report.terminal import Screen, encodable
@@ -38,7 +38,7 @@ BELOW = 6
 """The indentation of operands that do not fit beside their node."""
 
 
-def heat_map(console: Screen, arrays: Comparison, width: int) -> Text:
+def heat_map(console: Screen, arrays: DrawnComparison, width: int) -> Text:
     """Return the expected and the actual array side by side, or one below the other.
 
     Each entry is its sign and a shade for its size. If the shapes are equal, a third panel marks
@@ -60,7 +60,7 @@ def heat_map(console: Screen, arrays: Comparison, width: int) -> Text:
     return Text("\n".join([*_beside(panels, width), scale]), no_wrap=True)
 
 
-def curves(console: Screen, losses: Comparison, width: int) -> Text:
+def curves(console: Screen, losses: DrawnComparison, width: int) -> Text:
     """Return both series as lines of bars with one scale, each with its first and last number.
 
     If the numbers differ greatly in size, the scale is logarithmic, and the last line says so.
@@ -141,7 +141,7 @@ def _with_operands(head: str, operands: Sequence[str], width: int) -> Iterator[s
     yield from (*lines, line.rstrip()) if operands else (head.rstrip(),)
 
 
-def _legend(graph: Graph, centre: Node, say: Language) -> str:
+def _legend(graph: Graph, centre: GraphNode, say: Language) -> str:
     node = _numbered((centre.number, centre.name), say)
     if graph.operand is not None:
         return say(
@@ -166,7 +166,7 @@ def _named(name: str, say: Language) -> str:
     return shortened(name, MOST_OF_A_NAME) or say("leaf")
 
 
-def _panel(title: str, numbers: Numbers, largest: float, shades: str) -> list[str]:
+def _panel(title: str, numbers: DrawnNumbers, largest: float, shades: str) -> list[str]:
     cells = [_cell(value, largest, shades) for value in numbers.values]
     return [title, *_rows(cells, numbers.shape)]
 

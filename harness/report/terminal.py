@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.core.message import Kind, Message
-from harness.core.report import EngineReport, Prediction, Report, RunReport, SiteReport
+from harness.core.report import EngineReport, PredictionReport, Report, RunReport, SiteReport
 from harness.core.vocabulary import OUTCOMES, Loss, Outcome, shortened, visible
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -316,7 +316,7 @@ def show_report(
     report: Report,
     probes: Sequence[Probe],
     *,
-    predictions: Sequence[Prediction] = (),
+    predictions: Sequence[PredictionReport] = (),
     following: str = "",
 ) -> None:
     """Print the report on one screen, below the title: the change, the table, and what to do next.
@@ -349,7 +349,7 @@ def show_outcomes(
     console: Screen,
     report: Report,
     probes: Sequence[Probe],
-    predictions: Sequence[Prediction] = (),
+    predictions: Sequence[PredictionReport] = (),
 ) -> None:
     """Print the change, what it does to each probe, and why: the first 24 lines, with the title."""
     say = console.say
@@ -378,7 +378,7 @@ def show_outcomes(
 def show_lessons(
     console: Screen,
     report: Report,
-    predictions: Sequence[Prediction] = (),
+    predictions: Sequence[PredictionReport] = (),
     following: str = "",
 ) -> None:
     """Print what caught the break and what missed it, the check to write, and what comes next."""
@@ -490,7 +490,7 @@ def scope_at(sites: Sequence[SiteReport], file: str, line: int) -> str:
 
 
 def _rows(
-    report: Report, probes: Sequence[Probe], predictions: Sequence[Prediction], say: Language
+    report: Report, probes: Sequence[Probe], predictions: Sequence[PredictionReport], say: Language
 ) -> list[_Row]:
     in_place = {(run.probe, run.loss): run.outcome for run in report.in_place}
     labels = labels_of(
@@ -522,7 +522,7 @@ def labels_of(probes: Sequence[Probe]) -> dict[str, str]:
 def _mark(
     probe: str,
     losses: Sequence[Loss | None],
-    predictions: Sequence[Prediction],
+    predictions: Sequence[PredictionReport],
     say: Language,
 ) -> str:
     for prediction in predictions:

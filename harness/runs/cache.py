@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 import harness
-from harness.core.folders import cache_folder
+from harness.core.files import cache_folder
 from harness.core.message import as_parts, from_parts
 from harness.runs.database import Database
 

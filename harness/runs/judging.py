@@ -10,14 +10,22 @@ from __future__ import annotations
 import traceback
 from types import FrameType
 
-from harness.core.run import Form, Measured, Measurement, Quantity, Run, is_repeatable, message_of
-from harness.pages.diagnostic import CHECK
+from harness.core.run import (
+    Measured,
+    Measurement,
+    MeasurementForm,
+    Quantity,
+    Run,
+    is_repeatable,
+    message_of,
+)
+from harness.pages.checks import CHECK
 from harness.runs.trial import Trial, compile_at, line_within
 
 COMPARED = "compared"
 """The number of a verdict without an alarm."""
 
-FORM = Form(numbers=(Quantity(COMPARED),), judges=True)
+FORM = MeasurementForm(numbers=(Quantity(COMPARED),), judges=True)
 """What the check of a catalogue's diagnostic may return."""
 
 MOST = 2**53

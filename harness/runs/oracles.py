@@ -12,8 +12,7 @@ from importlib.util import find_spec
 
 from harness.core.message import Message, message
 from harness.core.run import Run
-from harness.core.verdict import Skipped
-from harness.core.vocabulary import Loss
+from harness.core.vocabulary import Loss, Skipped
 from harness.engines.engine import Dialect
 from harness.pages.probe import Probe, ProbeKind
 from harness.runs.cache import Cache

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core import PACKAGES
-from harness.core.folders import cache_folder, data_folder
+from harness.core.files import cache_folder, data_folder
 
 try:
     import resource

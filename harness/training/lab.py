@@ -21,8 +21,8 @@ from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, failed_runs, job_for
 from harness.experiment.description import compare_losses
 from harness.pages.catalogue import nearest
+from harness.pages.checks import Invariant, LogEntries, invariant_of
 from harness.pages.front_matter import Advice, TrainingBreak
-from harness.pages.invariant import Invariant, Log, invariant_of
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
@@ -373,7 +373,7 @@ def _count_alarms(
     )
 
 
-def log_of(run: Run) -> Log:
+def log_of(run: Run) -> LogEntries:
     """Return the log of a run as a developer has it."""
     entries = (
         {

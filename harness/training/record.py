@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.core.report import Comparison, EngineReport, SiteReport
+from harness.core.report import DrawnComparison, EngineReport, SiteReport
 from harness.core.vocabulary import Outcome
 from harness.training.statistics import Shift
 
@@ -118,5 +118,5 @@ class TrainingReport(msgspec.Struct, frozen=True):
     beware: str = ""
     invariant: str = ""
     """As in the report on a break with probes."""
-    losses: Comparison | None = None
+    losses: DrawnComparison | None = None
     """The logged losses of the first run, correct and broken; None if either has fewer than two."""

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from harness.core.writing import write_file
+from harness.core.files import write_file
 from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import Probe
 from tests.adequacy.cases import all_cases

@@ -23,8 +23,7 @@ from numpy.random import mtrand
 import minigrad
 from harness.answer_key.outcome import judge
 from harness.core.run import Measured, Run
-from harness.core.verdict import Alarm
-from harness.core.vocabulary import Loss
+from harness.core.vocabulary import Alarm, Loss
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import find_engine
 from harness.engines.library import Library

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
+from harness.core.files import write_file
 from harness.core.report import Report
-from harness.core.writing import write_file
 from harness.doctor.diagnosis import Diagnosis, diagnose
 from harness.experiment.baseline import Baseline
 from harness.experiment.comparison import breaks_for, compare_pages

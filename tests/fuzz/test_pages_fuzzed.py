@@ -15,10 +15,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.check.names import check_names
+from harness.check import Finding
+from harness.check.front_matter import check_names
 from harness.check.prose import check_prose
 from harness.check.translations import check_translation
-from harness.core.finding import Finding
 from harness.experiment.myth import find_exhibit
 from harness.grade.exercise import read_answer, read_suite, without_answer
 from harness.grade.submission import read_submission

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 import harness
-from harness.check.sections import sections_of
+from harness.check.prose import sections_of
 from harness.core.vocabulary import PageKind
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from harness.core.message import verbatim
-from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Skipped, Verdict
 
 
 def in_english(verdict: Verdict) -> Verdict:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from harness.core.run import NumericArray, Origin, message_of
+from harness.core.run import FailureOrigin, NumericArray, message_of
 from harness.core.vocabulary import Lack
 from harness.engines.calling import origin_of
 from harness.engines.library import function_of, names_for
@@ -39,7 +39,7 @@ class Attempts:
     def __init__(self, module: ModuleType, functions: Iterable[str]) -> None:
         """Start to measure the processor time."""
         self.failed: list[str] = []
-        self.cause: Origin | None = None
+        self.cause: FailureOrigin | None = None
         """Where an attempt used a name that NumPy does not have."""
         names = names_for(module, functions)
         self._function = cache(lambda text, keys: function_of(text, keys, names, "<an attempt>"))
@@ -100,7 +100,7 @@ class Attempts:
             return None
         try:
             decoded: Any = msgspec.msgpack.decode(
-                data, type=tuple[kind | None, list[str], Origin | None]
+                data, type=tuple[kind | None, list[str], FailureOrigin | None]
             )
         except msgspec.MsgspecError:
             return None

@@ -19,8 +19,8 @@ from typing import TypeVar
 import msgspec
 
 from harness.core.errors import EnvironmentProblem, UsageError
+from harness.core.files import PRIVATE, unwritable, write_file
 from harness.core.message import message
-from harness.core.writing import PRIVATE, unwritable, write_file
 from harness.grade.cohort.grader import differing
 
 _LONGEST_NAME = 255

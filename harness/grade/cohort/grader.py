@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.core.folders import cache_folder
+from harness.core.files import cache_folder
 from harness.grade.files import write_files
 from harness.grade.suite import SuiteReport
 from harness.sandbox.scratch import scratch_folder

@@ -18,8 +18,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from harness.core.errors import EnvironmentProblem
+from harness.core.files import PRIVATE
 from harness.core.message import message
-from harness.core.writing import PRIVATE
 from harness.grade.suite import SuiteReport
 
 PATIENCE = 5.0

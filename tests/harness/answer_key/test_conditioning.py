@@ -12,7 +12,7 @@ import minigrad
 from harness.answer_key.outcome import IS_ROUNDING, Judgement, judge
 from harness.answer_key.perturbation import measure
 from harness.answer_key.tolerances import CONDITIONING, TIMES, ill_conditioned, movements
-from harness.check.rewrites import variants
+from harness.check.controls import variants
 from harness.core.run import Measured, Run, pack
 from harness.core.vocabulary import LOSSES, Loss
 from harness.engines.engine import Dialect, Engine, find_engine

@@ -13,7 +13,7 @@ import breaks
 from harness.answer_key.outcome import judge
 from harness.answer_key.stage import Infection, stage_of
 from harness.core.message import verbatim
-from harness.core.run import Failure, Origin, Run, pack
+from harness.core.run import Failure, FailureOrigin, Run, pack
 from harness.core.vocabulary import OUTCOMES, Phase, headline
 
 CRASH = Failure(Phase.BACKWARD, "ValueError", "no", "return a + b")
@@ -138,7 +138,7 @@ def test_a_crash_after_silent_steps_says_both() -> None:
 
 # ----- Where the correct engine refuses the probe -----
 
-HERE = Origin("statement", "e.py", 7, "add", "raise ValueError(shape)")
+HERE = FailureOrigin("statement", "e.py", 7, "add", "raise ValueError(shape)")
 REFUSAL = Failure(Phase.STEP, "ValueError", "shape (3,)", "yield a + b", step=1, origin=HERE)
 ELSEWHERE = msgspec.structs.replace(HERE, statement="raise ValueError(rank)")
 MOVED = msgspec.structs.replace(HERE, line=5)

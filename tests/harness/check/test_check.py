@@ -12,13 +12,12 @@ import msgspec
 import pytest
 
 import breaks
+from harness.check import Finding, pages, patches
 from harness.check import expectations as observed
-from harness.check import pages, patches
 from harness.check.expectations import survivors
 from harness.check.pages import PageCheck, check_page, check_pages
 from harness.check.patches import check_uniqueness
 from harness.core.errors import PageError, UsageError
-from harness.core.finding import Finding
 from harness.core.report import Report
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.completeness import check_completeness
+from harness.check.front_matter import check_completeness
 from harness.check.pages import check_page
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.check import invariants
+from harness.check import controls
 from harness.check import pages as check_module
-from harness.check.invariants import check_invariant, prepare_invariants
+from harness.check.controls import check_invariant, prepare_invariants
 from harness.check.pages import check_page, check_pages
 from harness.core.run import Run
 from harness.engines.engine import Engine, find_engine
@@ -268,7 +268,7 @@ def test_an_invariant_that_was_run_before_prepares_no_variant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert findings(tmp_path, proven()) == []
-    monkeypatch.setattr(invariants, "rewrites", None)
+    monkeypatch.setattr(controls, "rewrites", None)
     assert findings(tmp_path, proven().replace("times `a` is 1.", "times `a` is one.")) == []
 
 

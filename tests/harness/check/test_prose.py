@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.check import Finding
 from harness.check.prose import check_prose
-from harness.core.finding import Finding
 from harness.pages.page import read_page
 from tests.harness.bundled import CATALOGUE
 from tests.harness.sound_page import SOUND, VARIANT, spoilt, write_page

@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.draft import Draft, DraftHunk, read_draft
 from harness.check.pages import check_page
 from harness.check.proposals import MOST
-from harness.check.template import next_steps, write_page
+from harness.check.template import Draft, DraftHunk, next_steps, read_draft, write_page
 from harness.core.errors import UsageError
 from harness.core.vocabulary import PageKind
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
 from harness.pages.catalogue import open_catalogue
+from harness.pages.checks import invariant_of
 from harness.pages.front_matter import Break
-from harness.pages.invariant import invariant_of
 from harness.pages.page import Page, read_page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.check import Finding
 from harness.check.translations import check_translation
 from harness.core.errors import PageError
-from harness.core.finding import Finding
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import read_page
 from harness.pages.translation import fingerprint, front_fingerprint, phrases, translated

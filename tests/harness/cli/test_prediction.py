@@ -7,7 +7,7 @@ import pytest
 
 from harness.cli.prediction import CHOICES, ask_moves, predict, read_prediction
 from harness.core.message import message
-from harness.core.report import Prediction, QuestionReport, Report
+from harness.core.report import PredictionReport, QuestionReport, Report
 from harness.core.vocabulary import LOSSES
 from harness.report.terminal import Screen
 from tests.harness.bundled import CATALOGUE
@@ -36,7 +36,7 @@ def answers(*typed: str) -> _Answers:
 
 def predicted(
     report: Report, probes: Sequence[str], *typed: str
-) -> tuple[list[Prediction], list[str]]:
+) -> tuple[list[PredictionReport], list[str]]:
     """The predictions, and the lines on the screen after the legend."""
     console = answers(*typed)
     chosen = [PROBES[name] for name in probes]

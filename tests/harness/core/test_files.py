@@ -12,7 +12,7 @@ import pytest
 
 import harness as package
 from harness.core.errors import EnvironmentProblem, UsageError
-from harness.core.writing import PRIVATE, write_file, write_new
+from harness.core.files import PRIVATE, write_file, write_new
 from tests.harness.command import harness
 
 
@@ -154,7 +154,7 @@ def test_a_page_survives_a_full_disk(tmp_path: Path) -> None:
 
 
 OTHER_WRITERS = {
-    "core/writing.py": "this is the function",
+    "core/files.py": "this is the function",
     "grade/files.py": "a child's scratch folder",
     "learn/scratch_copy.py": "a new folder, which is renamed when it is complete",
     "plugin/reloading.py": "a temporary folder",

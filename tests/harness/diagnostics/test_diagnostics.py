@@ -9,8 +9,7 @@ import pytest
 
 from harness.core.message import Message, message
 from harness.core.run import Failure, Measured, Measurement, Run, pack
-from harness.core.verdict import Alarm, Declined, Silent, Skipped, Verdict
-from harness.core.vocabulary import Phase
+from harness.core.vocabulary import Alarm, Declined, Phase, Silent, Skipped, Verdict
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.diagnostics.diagnostic import ONLY_KINKS, ONLY_NAN
 from harness.diagnostics.gradcheck import MOST_ELEMENTS

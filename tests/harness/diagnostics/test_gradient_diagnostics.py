@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from harness.core.run import Failure, Measured, Run, pack
-from harness.core.verdict import Alarm, Declined, Silent, Skipped
-from harness.core.vocabulary import Phase
+from harness.core.vocabulary import Alarm, Declined, Phase, Silent, Skipped
 from harness.diagnostics import Observation, evaluate
 from harness.diagnostics.diagnostic import ArrayPair, Scale, compare
 from harness.diagnostics.gradcheck import MOST_ELEMENTS

@@ -6,7 +6,7 @@ it is held against the same kinds of bugs in minigrad. Most probes are the size 
 
 import pytest
 
-from harness.core.verdict import Alarm
+from harness.core.vocabulary import Alarm
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline

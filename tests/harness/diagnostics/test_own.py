@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import breaks
+from harness.check import Finding
 from harness.check.pages import check_pages
 from harness.core.errors import PageError
-from harness.core.finding import Finding
 from harness.core.report import Report
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.crash import CRASH
 from harness.diagnostics.own import from_catalogue, read_own
 from harness.diagnostics.shape import SHAPE
@@ -25,7 +25,7 @@ from harness.matrix.evaluate import evaluate_all
 from harness.matrix.plan import choose, plan_matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.pages.diagnostic import read_diagnostic
+from harness.pages.checks import read_diagnostic
 from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
 from tests.harness.matrix.tiny import ENGINE, write_pages

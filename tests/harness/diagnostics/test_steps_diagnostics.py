@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics import Diagnostic, Observation, evaluate
 from harness.diagnostics import mode as mode_module
 from harness.diagnostics.checkpoint import CHECKPOINT

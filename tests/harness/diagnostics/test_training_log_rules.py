@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.core.run import Array, Run
-from harness.core.verdict import Alarm, Declined, Silent, Verdict
+from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics import Observation, evaluate
 from harness.diagnostics import training_log as log_module
 from harness.diagnostics.training_log import TRAINING_LOG

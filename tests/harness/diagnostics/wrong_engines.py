@@ -8,8 +8,7 @@ from importlib import import_module
 import msgspec
 
 from harness.core.run import Run
-from harness.core.verdict import Skipped, Verdict
-from harness.core.vocabulary import Loss
+from harness.core.vocabulary import Loss, Skipped, Verdict
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import Engine, find_engine
 from harness.engines.library import Library

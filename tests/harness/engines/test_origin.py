@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.run import Origin, Raiser
+from harness.core.run import FailureOrigin, Raiser
 from harness.engines.adapter import open_library
 from harness.engines.calling import origin_of
 from harness.engines.engine import Dialect
@@ -87,7 +87,7 @@ def opened() -> Iterator[Callable[[Dialect], Any]]:
     del sys.modules[HERE.module]
 
 
-def origin(call: Callable[[], object]) -> Origin:
+def origin(call: Callable[[], object]) -> FailureOrigin:
     with pytest.raises(Exception) as raised:  # noqa: PT011  any of them
         call()
     found = origin_of(raised.value, probe=__file__)
@@ -113,19 +113,19 @@ def test_a_statement_of_the_engine_or_what_its_code_calls(opened: Any, method: s
     raiser, text, statement = FORWARD[method]
     found = origin(getattr(opened(HERE).leaf(ONES), method))
     place = ("origin_engine.py", line(text), f"Tensor.{method}", statement)
-    assert found == Origin(raiser, *place)
+    assert found == FailureOrigin(raiser, *place)
 
 
 def test_the_call_of_the_engine_and_not_its_code(opened: Any) -> None:
     x = opened(HERE).leaf(ONES)
     for call in (lambda: x - x, lambda: x[0], lambda: -x, lambda: x.sum(dim=1), lambda: 2 * x):
-        assert origin(call) == Origin("call")
+        assert origin(call) == FailureOrigin("call")
 
 
 def test_the_adapter_and_the_probe(opened: Any) -> None:
     x = opened(HERE).leaf(ONES)
-    assert origin(lambda: x.item()) == Origin("adapter")
-    assert origin(lambda: x.detach(1)) == Origin("probe")
+    assert origin(lambda: x.item()) == FailureOrigin("adapter")
+    assert origin(lambda: x.detach(1)) == FailureOrigin("probe")
 
 
 def test_a_rule_and_what_it_calls(opened: Any) -> None:
@@ -137,7 +137,7 @@ def test_a_rule_and_what_it_calls(opened: Any) -> None:
     ):
         found = origin(lambda y=y: library.backward(y, ONES))
         place = ("origin_engine.py", line(text), f"Tensor.{rule}.<locals>.<lambda>", text)
-        assert found == Origin("engine", *place, in_backward=True)
+        assert found == FailureOrigin("engine", *place, in_backward=True)
     assert origin(lambda: (x * x).backward()).in_backward
 
 

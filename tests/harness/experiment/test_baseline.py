@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.core.run import Array, Digest, Measured, Run, pack
-from harness.core.verdict import Alarm
+from harness.core.vocabulary import Alarm
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline, CleanRun

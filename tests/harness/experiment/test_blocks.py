@@ -118,7 +118,7 @@ def test_where_nothing_fits_each_block_says_what_it_looked_for(tmp_path: Path) -
 def test_similar_code_is_looked_for_only_where_somebody_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.patch.explain.explain", lambda *_: pytest.fail("looked"))
+    monkeypatch.setattr("harness.patch.apply.explain", lambda *_: pytest.fail("looked"))
     page, engine = page_of(tmp_path), foreign("a = second(g)\n")
     assert apply_first(patches(page, engine), engine.sources).sites
 

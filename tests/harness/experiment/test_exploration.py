@@ -8,7 +8,7 @@ import pytest
 
 import harness.experiment.exploration
 from harness.core.errors import EnvironmentProblem
-from harness.core.run import Failure, Origin
+from harness.core.run import Failure, FailureOrigin
 from harness.core.vocabulary import Phase
 from harness.engines.engine import Dialect
 from harness.engines.survey import ShapeChange, Survey, SurveyStep
@@ -424,7 +424,7 @@ def test_a_failure_of_the_survey_itself_does_not_ask_to_fix_the_engine(
 ) -> None:
     step = SurveyStep(Phase.ACCUMULATION, Dialect("engine"), "Tensor")
     for raiser, remedy in (("adapter", "a limitation of breaklab"), ("engine", "fix the engine")):
-        failure = Failure(Phase.ACCUMULATION, "TypeError", "no", origin=Origin(raiser))
+        failure = Failure(Phase.ACCUMULATION, "TypeError", "no", origin=FailureOrigin(raiser))
         steps = [msgspec.structs.replace(step, failure=failure)]
         monkeypatch.setattr(harness.experiment.exploration, "run_survey", lambda _, s=steps: s)
         with pytest.raises(EnvironmentProblem) as raised:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.myths import LONGEST, check_myth
+from harness.check import Finding
+from harness.check.kinds import LONGEST, check_myth
 from harness.check.pages import check_page
 from harness.core.errors import PageError
-from harness.core.finding import Finding
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.exercises import check_exercise
-from harness.check.names import check_names
+from harness.check import Finding
+from harness.check.front_matter import check_names
+from harness.check.kinds import check_exercise
 from harness.check.pages import check_page
-from harness.check.prose import check_prose
-from harness.check.sections import EXERCISE_SECTIONS
+from harness.check.prose import EXERCISE_SECTIONS, check_prose
 from harness.core import LARGEST
 from harness.core.errors import BreaklabError, PageError
-from harness.core.finding import Finding
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.core.report import EngineReport, RunReport
-from harness.core.verdict import Silent
-from harness.core.vocabulary import Outcome
+from harness.core.vocabulary import Outcome, Silent
 from harness.diagnostics import Diagnostic
 from harness.matrix.build import build_matrix
 from harness.matrix.evaluation import Evaluation, Evaluations, Size

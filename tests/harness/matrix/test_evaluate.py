@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EnvironmentProblem, NotAccepted, PageError, UsageError
-from harness.core.verdict import Silent
+from harness.core.vocabulary import Silent
 from harness.diagnostics import Diagnostic
 from harness.diagnostics.autograd import AUTOGRAD
 from harness.diagnostics.crash import CRASH

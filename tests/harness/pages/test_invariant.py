@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import PageError
+from harness.pages.checks import SEEDS, Invariant, invariant_of
 from harness.pages.front_matter import Advice, Break, key_line
-from harness.pages.invariant import SEEDS, Invariant, invariant_of
 from harness.pages.page import read_page
 from tests.harness.proven_page import INVARIANT, QUESTION, proven
 from tests.harness.sound_page import SOUND, write_page

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.core.message import verbatim
-from harness.core.report import InPlaceRun, Prediction
+from harness.core.report import InPlaceRun, PredictionReport
 from harness.core.vocabulary import OUTCOMES, Loss, PageKind, Stage
 from harness.diagnostics import DIAGNOSTICS
 from harness.report.glossary import GROUPS, find_entry, read_glossary, show_entry
@@ -87,7 +87,7 @@ def test_every_word_of_a_report_is_explained(say: Language) -> None:
     outcomes = "silent-corruption", "disguised-correct", "crash", "convention"
     runs = [run_of("p", None, outcome, caught_by=["shape"]) for outcome in outcomes]
     runs.append(run_of("p", None, "silent-corruption", missed_by=["dtype"]))
-    prediction = Prediction("a", "p", None, "crash", "crash", right=True)
+    prediction = PredictionReport("a", "p", None, "crash", "crash", right=True)
     console = Screen(record=True, width=80, force_terminal=False)
     console.say = say
     advice = {"why": "w", "beware": "b", "invariant": "assert a"}

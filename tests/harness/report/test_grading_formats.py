@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from harness.core.errors import EnvironmentProblem
-from harness.core.writing import write_file
+from harness.core.files import write_file
 from harness.grade.feedback import Feedback, Grade, disclose
 from harness.grade.scoring import Weights
 from harness.grade.suite import CorrectEngine, SuiteReport

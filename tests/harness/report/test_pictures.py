@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.report import Comparison, Graph, Node, Numbers
+from harness.core.report import DrawnComparison, DrawnNumbers, Graph, GraphNode
 from harness.core.run import Run, pack
 from harness.experiment.description import LONGEST_AXIS, MOST_STEPS, _small, compare_losses
 from harness.report.full import show_runs
@@ -18,9 +18,9 @@ from tests.harness.report.test_terminal import probe
 from tests.harness.reports import run_of
 
 
-def numbers(values: Any) -> Numbers:
+def numbers(values: Any) -> DrawnNumbers:
     array = np.asarray(values, float)
-    return Numbers(array.shape, array.ravel().tolist())
+    return DrawnNumbers(array.shape, array.ravel().tolist())
 
 
 def console(encoding: str = "utf-8") -> Screen:
@@ -28,7 +28,7 @@ def console(encoding: str = "utf-8") -> Screen:
 
 
 def drawn(expected: Any, actual: Any, *, width: int = 60, encoding: str = "utf-8") -> list[str]:
-    arrays = Comparison(numbers(actual), numbers(expected))
+    arrays = DrawnComparison(numbers(actual), numbers(expected))
     return heat_map(console(encoding), arrays, width).plain.splitlines()
 
 
@@ -69,27 +69,29 @@ def test_a_terminal_without_the_characters_gets_ascii(encoding: str) -> None:
     assert drawn([4, -2], [0, 1], encoding=encoding)[1].split() == [
         *("+#", "-*", ".", "++", "x", "x")
     ]
-    losses = Comparison(numbers([4, 3, 2]), numbers([4, 1, 0]))
+    losses = DrawnComparison(numbers([4, 3, 2]), numbers([4, 1, 0]))
     assert curves(console(encoding), losses, 60).plain.isascii()
 
 
 def testcompare_losses_are_two_lines_with_one_scale() -> None:
-    losses = Comparison(numbers([8, 6, 4]), numbers([8, 2, 0]))
+    losses = DrawnComparison(numbers([8, 6, 4]), numbers([8, 2, 0]))
     assert curves(console(), losses, 60).plain.splitlines() == [
         "correct  █▃▁  8 to 0",
         "broken   █▇▅  8 to 4",
     ]
-    long = Comparison(numbers(range(64)), numbers(range(64)))
+    long = DrawnComparison(numbers(range(64)), numbers(range(64)))
     assert max(map(len, curves(console(), long, 46).plain.splitlines())) <= 46
-    assert "?" in curves(console(), Comparison(numbers([1, math.nan]), numbers([1, 0])), 60).plain
+    assert (
+        "?" in curves(console(), DrawnComparison(numbers([1, math.nan]), numbers([1, 0])), 60).plain
+    )
 
 
 def test_losses_of_many_sizes_have_a_logarithmic_scale_and_may_end_at_different_steps() -> None:
-    losses = Comparison(numbers([100, 10, 1, 0.1]), numbers([100, 1]))
+    losses = DrawnComparison(numbers([100, 10, 1, 0.1]), numbers([100, 1]))
     assert curves(console(), losses, 60).plain.splitlines() == [
         *("correct  █▃  100 to 1", "broken   █▆▃▁  100 to 0.1", "logarithmic scale")
     ]
-    wild = Comparison(numbers([100, -math.inf, math.nan, 1]), numbers([100, 1, 1, math.inf]))
+    wild = DrawnComparison(numbers([100, -math.inf, math.nan, 1]), numbers([100, 1, 1, math.inf]))
     assert [line.split()[1] for line in curves(console(), wild, 60).plain.splitlines()[:2]] == [
         *("█▁▁?", "█??▁")
     ]
@@ -130,9 +132,9 @@ def test_thecompare_losses_of_a_long_run_are_thinned_out_and_keep_their_ends() -
 
 
 MEAN = [
-    Node(1, "a", (3, 5), []),
-    Node(2, "mean", (3, 1), [(1, "a")]),
-    Node(3, "add", (3, 5), [(1, "a"), (2, "mean"), None]),
+    GraphNode(1, "a", (3, 5), []),
+    GraphNode(2, "mean", (3, 1), [(1, "a")]),
+    GraphNode(3, "add", (3, 5), [(1, "a"), (2, "mean"), None]),
 ]
 
 
@@ -157,14 +159,14 @@ def test_a_wrong_node_is_marked_itself() -> None:
     lines = graph_list(console(), value, 66).plain.splitlines()
     assert lines[1] == "✗ 2 mean  (3, 1)  <- 1 a"
     assert lines[-1] == "✗ the values first differ at 2 mean"
-    leaf = Graph([Node(1, "", (2,), [])], size=1, node=1, operand=None, in_backward=True)
+    leaf = Graph([GraphNode(1, "", (2,), [])], size=1, node=1, operand=None, in_backward=True)
     assert graph_list(console(), leaf, 66).plain.splitlines() == [
         *("✗ 1 leaf  (2,)", "✗ the backward passes first differ at 1 leaf")
     ]
 
 
 def test_what_is_left_out_of_a_large_graph_is_shown() -> None:
-    nodes = [Node(n, "exp", (2,), [(n - 1, "exp")]) for n in (9, 10, 12)]
+    nodes = [GraphNode(n, "exp", (2,), [(n - 1, "exp")]) for n in (9, 10, 12)]
     graph = Graph(nodes, size=30, node=10, operand=0, in_backward=True)
     assert graph_list(console(), graph, 66).plain.splitlines() == [
         "3 of 30 nodes",
@@ -216,7 +218,7 @@ def test_the_graph_is_drawn_in_spanish() -> None:
 
 
 def test_the_whole_report_has_the_picture_below_the_words() -> None:
-    arrays = Comparison(numbers([2.0, 1.0]), numbers([1.0, 2.0]))
+    arrays = DrawnComparison(numbers([2.0, 1.0]), numbers([1.0, 2.0]))
     run = run_of("p", None, "silent-corruption", array=arrays, caught_by=["shape"])
     screen = console()
     show_runs(screen, [run], [probe("p")])

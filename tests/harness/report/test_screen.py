@@ -10,7 +10,7 @@ from harness.core.message import Kind, Message, as_parts, from_parts, message, v
 from harness.core.report import (
     EngineReport,
     InPlaceRun,
-    Prediction,
+    PredictionReport,
     Report,
     RunReport,
     SiteReport,
@@ -89,8 +89,8 @@ def test_of_many_probes_the_most_telling_are_rows_and_the_others_are_counted() -
 
 def test_a_prediction_that_missed_is_among_the_rows_and_marked() -> None:
     predictions = [
-        Prediction("a", "hidden-19", None, "crash", "disguised-correct", right=False),
-        Prediction("a", "crashing", None, "crash", "crash", right=True),
+        PredictionReport("a", "hidden-19", None, "crash", "disguised-correct", right=False),
+        PredictionReport("a", "crashing", None, "crash", "crash", right=True),
     ]
     lines = shown(report_with(many(20)), predictions=predictions)
     assert row(lines, "hidden-19").startswith("c hidden-19 =")

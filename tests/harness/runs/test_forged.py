@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.core.run import Form, Measured, Quantity, Run, pack
+from harness.core.run import Measured, MeasurementForm, Quantity, Run, pack
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.runs.cache import Cache
@@ -109,7 +109,7 @@ def test_arrays_have_the_declared_shape_and_kind(job: Job, runs: list[Run], name
 
 
 def test_a_length_with_a_name_is_the_same_everywhere() -> None:
-    form = Form((Quantity("rows", "n"), Quantity("table", "n 2")))
+    form = MeasurementForm((Quantity("rows", "n"), Quantity("table", "n 2")))
     fitting = {"rows": pack(np.zeros(3)), "table": pack(np.zeros((3, 2)))}
     assert form.fits(Measured(fitting), {})
     assert not form.fits(Measured({**fitting, "table": pack(np.zeros((4, 2)))}), {})

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from harness.core.run import Failure, Run
-from harness.core.verdict import Skipped
-from harness.core.vocabulary import Loss, Phase
+from harness.core.vocabulary import Loss, Phase, Skipped
 from harness.pages.probe import Probe, read_probes
 from harness.runs import cached_runs
 from harness.runs import oracles as answers

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.folders import cache_folder, data_folder
+from harness.core.files import cache_folder, data_folder
 from harness.sandbox.child import Line, Work
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening

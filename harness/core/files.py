@@ -1,4 +1,4 @@
-"""Files that are written for a user: completely, or not at all."""
+"""Our own folders on the user's disk, and files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,27 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from platformdirs import user_cache_path, user_data_path
+
 from harness.core.errors import EnvironmentProblem, Sentence, UsageError
 from harness.core.message import Message, message
+
+DATA = "BREAKLAB_DATA"
+"""The environment variable with the progress file's folder; by default the user's data folder."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of the store, which has patched sources, and of submissions' copies."""
+    return user_cache_path("breaklab")
+
+
+def data_folder() -> Path:
+    """Return the folder of the learner's progress."""
+    folder = os.environ.get(DATA)
+    return Path(folder) if folder else user_data_path("breaklab", appauthor=False)
+
+
+# ----- Files that are written for a user: completely, or not at all -----
 
 READABLE, PRIVATE = 0o666, 0o600
 """The permissions of a new file, before the umask: for everyone, or for its owner only."""
