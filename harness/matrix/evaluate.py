@@ -21,7 +21,7 @@ from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 from harness.runs.parallel import fill_cache
 from harness.sandbox.hosts import close_hosts
-from harness.sandbox.pool import available_cores, map_in_parallel
+from harness.sandbox.parallel import available_cores, map_in_parallel
 
 Progress = Callable[[int, str], None]
 """A function of the number of finished pages and the id of the last one."""

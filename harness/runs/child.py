@@ -59,8 +59,7 @@ from harness.runs.protocol import (
 from harness.runs.recorder import Recorder
 from harness.runs.state import EngineState
 from harness.runs.trial import ReplyCache, Trial, compile_at, observe
-from harness.sandbox.child import Line, Work, import_function
-from harness.sandbox.forks import compute_in_forks
+from harness.sandbox.child import ChildWork, Line, compute_in_forks, import_function
 from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
 from harness.sandbox.host import Prepare
 
@@ -81,7 +80,7 @@ def open_host(*libraries: str) -> Prepare:
     return _prepare
 
 
-def _prepare(data: bytes) -> Work:
+def _prepare(data: bytes) -> ChildWork:
     task = decode_task(data)
     if isinstance(task, Job):
         _prepare_job(task)

@@ -36,8 +36,7 @@ from harness.runs.protocol import (
 )
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
-from harness.sandbox.limits import Limits
-from harness.sandbox.scratch import scratch_folder
+from harness.sandbox.limits import Limits, scratch_folder
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker, spawn_worker
 
 MOST_PRINTED = 8_000

@@ -12,7 +12,7 @@ from harness.runs.cache import Cache
 from harness.runs.cached_runs import RUNS, keys_of
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
 from harness.runs.protocol import Job
-from harness.sandbox.pool import map_in_parallel
+from harness.sandbox.parallel import map_in_parallel
 
 
 def fill_cache(jobs: Sequence[Job], cache: Cache, processes: int) -> None:

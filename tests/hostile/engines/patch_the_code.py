@@ -9,7 +9,7 @@ def attack(tensor):
     import harness.runs.inputs
     import harness.runs.trial
     import harness.sandbox.child
-    import harness.sandbox.forks
+    import harness.sandbox.child
 
     nothing = (lambda *_, **__: None).__code__
     for function in (
@@ -19,6 +19,6 @@ def attack(tensor):
         harness.runs.child.encode_or_fail,
         harness.runs.child._Session.step,
         harness.sandbox.child.run_child,
-        harness.sandbox.forks.serve_steps,
+        harness.sandbox.child.serve_steps,
     ):
         function.__code__ = nothing
