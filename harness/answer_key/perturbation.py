@@ -22,8 +22,8 @@ from harness.answer_key.conditioning import OUTPUT, STEPS, arrays_of, gradient_n
 from harness.answer_key.kinks import entries_at_kinks
 from harness.core.rounding import FEWEST, largest, resolution, rounding, widened, wrong_entries
 from harness.core.run import Array, Measured, NumericArray, Run
-from harness.runs.inputs import cotangent_for, draw
-from harness.runs.trial import Trial, observe
+from harness.runs.observer import observe
+from harness.runs.trial import Trial, cotangent_for, draw
 
 PATTERNS = 2
 """The number of random patterns of signs. Each takes a run of the probe."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.answer_key.matching import backward_passes
 from harness.core.run import MORE, VISIT, Array, Digest, NumericArray, TraceStep
-from harness.runs.digests import CALLS, DEPTH, Numbers, add_digest
+from harness.runs.digests import CALLS, DEPTH, NumbersDigest, add_digest
 
 
 def visits(steps: Iterable[TraceStep], most: int = CALLS) -> dict[str, Digest]:
@@ -31,7 +31,7 @@ def visits(steps: Iterable[TraceStep], most: int = CALLS) -> dict[str, Digest]:
             name = VISIT + parts[0].op
             number, counts[name] = counts[name], counts[name] + 1
             for end, value in (("in", _node(parts[0], values)), ("out", _given_and_passed(parts))):
-                numbers = Numbers(exact=True)
+                numbers = NumbersDigest(exact=True)
                 numbers.add(value, 0.0 if number < most else float(number % 1009), DEPTH)
                 place = number if number < most else MORE
                 add_digest(trail, f"{name}#{place} {end}", numbers.digest)

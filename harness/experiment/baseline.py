@@ -26,10 +26,16 @@ from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, evaluate
 from harness.engines.engine import Engine
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
-from harness.runs.cached_runs import RUNS, keys_of, run_cached
+from harness.runs.cached_runs import (
+    RUNS,
+    job_on_library,
+    keys_of,
+    run_cached,
+    run_on_library,
+    why_missing,
+)
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
-from harness.runs.oracles import job_on_library, run_on_library, why_missing
-from harness.runs.protocol import Job, Step
+from harness.runs.protocol import Job, JobStep
 from harness.sandbox.limits import Limits
 
 Pair = tuple[str, Loss | None]
@@ -292,7 +298,9 @@ class Baseline:
         except EngineDoesNotLoad as error:
             return failed_runs(job, error)
 
-    def _unreached(self, clean: Engine, job: Job, reached: Container[Step]) -> dict[Step, Run]:
+    def _unreached(
+        self, clean: Engine, job: Job, reached: Container[JobStep]
+    ) -> dict[JobStep, Run]:
         """Return the runs that were not selected: they end as on the clean engine."""
         key = self.clean_runs(clean, job.probes)
         steps = zip(job.steps, job.pairs, strict=True)
@@ -301,12 +309,12 @@ class Baseline:
 
     def reaching(
         self, clean: Engine, sources: Mapping[str, str], probes: Sequence[Probe]
-    ) -> tuple[Step, ...]:
+    ) -> tuple[JobStep, ...]:
         """Return the steps in which the clean engine calls a function that other sources change.
 
         All of them, if something outside functions differs, which the import executes.
         """
-        from harness.runs.coverage import changed_functions  # for many probes only
+        from harness.runs.recorder import changed_functions  # for many probes only
 
         steps = job_for(clean, probes, self.limits).steps
         changed = changed_functions(clean.root, clean.sources, sources)
@@ -337,7 +345,7 @@ class Baseline:
         index = {probe.name: position for position, probe in enumerate(probes)}
         for measurement in filter(None, (item.judged for item in self.diagnostics)):
             judged = {
-                Step(index[run.probe], run.loss): position
+                JobStep(index[run.probe], run.loss): position
                 for position, run in enumerate(results)
                 if not run.failure
                 and (run.reached or not engine.sites)
@@ -457,7 +465,7 @@ def job_for(engine: Engine, probes: Sequence[Probe], limits: Limits) -> Job:
         sources=dict(engine.sources),
         sites=engine.sites,
         probes=tuple(probes),
-        steps=tuple(Step(i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
+        steps=tuple(JobStep(i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
         limits=limits,
         base=dict(engine.base),
         alone=engine.foreign,

@@ -58,8 +58,8 @@ from harness.grade.running import (
     fix_hypothesis,
     warm_hypothesis,
 )
+from harness.runs.observer import pack_step
 from harness.runs.recorder import FEW_CALLS, Recorder
-from harness.runs.trial import pack_step
 from harness.sandbox.child import ChildWork, Line
 from harness.sandbox.fork import Sender, adopt_descendants, end_others
 from harness.sandbox.frames import Frame, write_all

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Message, message, verbatim
 from harness.learn.events import AnyEvent, decode, encode, key_of
-from harness.runs.database import PATIENCE, is_damage
+from harness.runs.cache import PATIENCE, is_damage
 
 VERSION = 1
 """The version of the table, in SQLite's `user_version`."""

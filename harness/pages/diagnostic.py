@@ -1,7 +1,7 @@
 """Diagnostics that a catalogue brings, `diagnostics/NAME.py`: read, and never run, by this process.
 
 The file states what its reader has to know as literals, and defines the check, which a confined
-child executes (`harness.runs.judging`):
+child executes (`harness.runs.job`):
 
     SEES = "a gradient that is zero everywhere"
     BLIND_TO = "every other wrong number"

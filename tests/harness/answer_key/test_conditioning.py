@@ -22,7 +22,8 @@ from harness.experiment.context import OpenContext
 from harness.grade.submission import prepare_bare
 from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache
-from harness.runs.trial import Trial, observe
+from harness.runs.observer import observe
+from harness.runs.trial import Trial
 from tests.harness.answer_key.reassociation import reassociated, slightly_wrong
 from tests.harness.bundled import CATALOGUE
 
