@@ -35,11 +35,9 @@ from harness.core.run import (
     message_of,
 )
 from harness.core.vocabulary import Loss, Phase
-from harness.engines.call_recorder import CallRecorder
+from harness.engines.calling import origin_of
 from harness.engines.library import Library
-from harness.engines.loader import compile_files, load
-from harness.engines.origin import origin_of
-from harness.engines.swapping import Loaded
+from harness.engines.loading import CallRecorder, LoadedEngine, compile_files, load
 from harness.pages.diagnostic import CHECK
 from harness.pages.probe import Probe
 from harness.runs.observer import EngineState, OtherFiles, observe
@@ -56,7 +54,7 @@ from harness.runs.trial import ReplyCache, Trial, compile_at, line_within
 from harness.sandbox.child import Line, compute_in_forks, import_function
 from harness.sandbox.frames import Frame
 
-_LOADED: dict[str, Loaded] = {}
+_LOADED: dict[str, LoadedEngine] = {}
 """In a host: our own engine, loaded once, by module name."""
 
 
@@ -77,7 +75,7 @@ def prepare_job(job: Job) -> None:
     if job.base and module not in _LOADED:
         _seed_everything()
         with contextlib.suppress(BaseException):  # the child reports it
-            _LOADED[module] = Loaded(module, Path(job.root), job.base)
+            _LOADED[module] = LoadedEngine(module, Path(job.root), job.base)
 
 
 _COMPILING = SyntaxError, ValueError, RecursionError, MemoryError
@@ -189,7 +187,7 @@ class _Session:
             module = _import_engine(job)
         if job.dialect.kind is None:
             return Library(job.dialect, module)
-        from harness.engines.adapter.adapters import open_library  # for foreign engines only
+        from harness.engines.adapter import open_library  # for foreign engines only
 
         return open_library(job.dialect, module)
 

@@ -4,10 +4,10 @@ The trail holds the numbers that each call of a changed function received and re
 *infected* a run if a changed function, given the same numbers as in the unpatched engine, returns
 or writes other ones (see `harness.answer_key.stage`). Only numbers count: a list and a tuple, an
 int and an equal float, a graph with another node are the same. Both engines are compiled with calls
-of the recorder around the bodies of these functions (see `harness.engines.boundary`), so nothing is
-evaluated twice.
+of the recorder around the bodies of these functions (see `harness.engines.instrumentation`), so
+nothing is evaluated twice.
 
-If the engine records its backward walks, `harness.answer_key.visits` adds what each node received
+If the engine records its backward walks, `harness.answer_key.walks` adds what each node received
 and passed on to operands that need it. Then calls inside a backward rule, which are marked as
 `INNER`, do not count: a rule may also return a number that nobody uses.
 """
@@ -27,9 +27,8 @@ from typing import Any
 
 from harness.core.run import INNER, MORE, Digest
 from harness.core.site import HOOKS, Hooks
-from harness.engines.boundary import INSIDE
-from harness.engines.call_recorder import Call
-from harness.engines.loader import file_of
+from harness.engines.instrumentation import INSIDE
+from harness.engines.loading import CallEdge, file_of
 from harness.patch.side import quiet_parse
 from harness.runs.digests import CALLS, DEPTH, NumbersDigest, add_digest
 
@@ -157,7 +156,7 @@ def _is_in_rule() -> bool:
 
 
 _WALKING = ("multiply", "rounded")
-"""Functions inside others that are not rules: of the walk, and around the losses."""
+"""Nested functions that are not rules: one of the walk, and one around the losses."""
 
 # ----- Functions -----
 #
@@ -173,8 +172,8 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 def changed_functions(root: Path, before: Sources, after: Sources) -> set[str] | None:
     """Return the functions in `before` that differ in `after`, as `called_functions` names them.
 
-    A function that contains others is one with them. None if something outside functions differs,
-    which the import executes. New functions do not count: an old one has to call them.
+    A function and those inside it count as one. None if code outside functions differs, since the
+    import executes it. New functions do not count: an old one has to be changed to call them.
     """
     changed: set[str] = set()
     for file, text in before.items():
@@ -196,7 +195,7 @@ def changed_functions(root: Path, before: Sources, after: Sources) -> set[str] |
 def _parts(text: str) -> tuple[dict[str, list[tuple[str, int]]], str]:
     """Return the functions of a file, and everything else as one text.
 
-    By its dotted name, each function has its text and its first line; several may share a name.
+    Each dotted name has the text and the first line of its functions; several may share a name.
     """
     tree = quiet_parse(text)
     functions: dict[str, list[tuple[str, int]]] = defaultdict(list)
@@ -221,7 +220,7 @@ def _take_functions(
     scope.body = rest
 
 
-def called_functions(calls: Sequence[Call] | None) -> list[str] | None:
+def called_functions(calls: Sequence[CallEdge] | None) -> list[str] | None:
     """Return the names of the functions that were called; None if that is not known."""
     return None if calls is None else sorted({_name_of(code) for code, _ in calls})
 

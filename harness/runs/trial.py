@@ -22,8 +22,7 @@ from harness.core.run import (
     pack,
 )
 from harness.core.vocabulary import Loss
-from harness.engines.creations import Creations
-from harness.engines.library import Library
+from harness.engines.library import Creations, Library
 from harness.pages.probe import Leaf, Probe
 from harness.runs.protocol import SEED
 

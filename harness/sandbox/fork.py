@@ -1,9 +1,9 @@
 """Forks of this process: start them, read what they send until a deadline, and end them.
 
-Whatever runs in a fork is bytes here. The parent is any process of ours: a confined child, or the
-user's own pytest. The second half is about what a fork may start itself: a supervisor waits for a
-child, limits the number of its descendants, and ends them with it. Without Linux, only the child
-is ended; see prctl(2) and pid_namespaces(7).
+To this module, what a fork sends is only bytes. The parent is any process of ours: a confined
+child, or the user's own pytest. The second half is about what a fork may start itself: a supervisor
+waits for a child, limits the number of its descendants, and ends them with it. Without Linux, only
+the child is ended; see prctl(2) and pid_namespaces(7).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ try:
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
-_exit = os._exit  # code under test may replace the name in the module
+_exit = os._exit  # code under test may replace `os._exit`
 
 INTERVAL = 0.05
 """Seconds after which a process is looked at if it neither sends anything nor ends.
@@ -119,7 +119,7 @@ class Sender(Fork):
         Processes that it has started may keep the pipe open.
         """
         while True:
-            ended = self.poll() is not None  # before the look into the pipe, for its last bytes
+            ended = self.poll() is not None  # checked first, so that its last bytes are read
             if select.select([self.pipe], [], [], 0 if ended else INTERVAL)[0]:
                 return os.read(self.pipe, most)
             if ended or time.monotonic() > end:
