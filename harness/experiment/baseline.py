@@ -38,10 +38,10 @@ from harness.runs.isolated import EngineDoesNotLoad, run_isolated
 from harness.runs.protocol import Job, JobStep
 from harness.sandbox.limits import Limits
 
-Pair = tuple[str, Loss | None]
+RunId = tuple[str, Loss | None]
 """A probe's name and a loss."""
 
-Traces = Mapping[Pair, Sequence[TraceStep]]
+Traces = Mapping[RunId, Sequence[TraceStep]]
 """Recorded backward walks."""
 
 
@@ -114,7 +114,7 @@ class Baseline:
 
     # ----- The clean engine -----
 
-    def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, CleanRun]:
+    def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[RunId, CleanRun]:
         """Return the clean engine's runs, with the verdict of every diagnostic.
 
         Raises EnvironmentProblem if the engine does not load.
@@ -126,7 +126,7 @@ class Baseline:
             self._evaluate_clean(engine, job.only(missing))
         return {pair: self._clean[key] for pair, key in zip(job.pairs, keys, strict=True)}
 
-    def clean_runs(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Run]:
+    def clean_runs(self, engine: Engine, probes: Sequence[Probe]) -> dict[RunId, Run]:
         """Return only the clean engine's runs, which need no oracle.
 
         Raises EnvironmentProblem if the engine does not load.
@@ -203,7 +203,7 @@ class Baseline:
                     )
         return reasons
 
-    def fill_cache(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
+    def run_everything_once(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
         """Run the clean engine once for everything that one experiment needs from it.
 
         Its runs, the second runs of some probes, the values at the patched places, and the recorded
@@ -249,7 +249,7 @@ class Baseline:
         self.cache.put(RUNS, dict(zip(keys_of(trails), map(_only_sites, observed), strict=True)))
         self.cache.put(RUNS, dict(zip(keys_of(traces), walks, strict=True)))
 
-    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Mapping[str, Digest]]:
+    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[RunId, Mapping[str, Digest]]:
         """Return digests of the values at an engine's sites, for each probe and loss."""
         if not probes:
             return {}
@@ -410,7 +410,7 @@ class Baseline:
 
     def _oracle_runs(
         self, pairs: Sequence[tuple[Probe, Loss | None]]
-    ) -> dict[Pair, dict[str, Run | Skipped]]:
+    ) -> dict[RunId, dict[str, Run | Skipped]]:
         """Return each oracle's run of each probe and loss, or why there is none."""
         runs = {name: run_on_library(name, pairs, self.cache) for name in self._libraries}
         unfit = Skipped(message("the library cannot run this kind of probe"))
