@@ -26,7 +26,7 @@ class JudgedRun:
     """A run of the broken engine, beside that of the clean engine, and its outcome."""
 
     run: Run
-    key: CleanRun
+    clean: CleanRun
     """The clean run; without verdicts as long as these are not known."""
     judgement: Judgement
 
@@ -38,10 +38,10 @@ class JudgedRun:
 
 def describe_unreached(judged: JudgedRun) -> RunReport:
     """Return the report on a run that never reached the patch: that of the clean run."""
-    key = judged.key
-    if key.unreached is None:
-        key.unreached = describe(judged, key.verdicts, None)
-    return key.unreached
+    clean = judged.clean
+    if clean.unreached is None:
+        clean.unreached = describe(judged, clean.verdicts, None)
+    return clean.unreached
 
 
 def describe(
@@ -68,12 +68,12 @@ def describe(
     guard_is_lost : bool
         Whether the broken engine accepts another probe that it must refuse.
     """
-    run, key, judgement = judged.run, judged.key, judged.judgement
+    run, clean, judgement = judged.run, judged.clean, judged.judgement
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
-    repeatable = _is_repeatable(run, key, verdicts)
+    repeatable = _is_repeatable(run, clean, verdicts)
     if judgement.outcome == "not-reached":
         verdicts = {}
-    caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
+    caught = {name: v for name, v in alarms.items() if not isinstance(clean.verdicts[name], Alarm)}
     stage_given = partial(
         stage_of,
         judgement.outcome,
@@ -107,16 +107,16 @@ def describe(
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
         alarms={name: v.message for name, v in caught.items()},
         wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
-        margins=_margins(caught, key.verdicts),
+        margins=_margins(caught, clean.verdicts),
         repeatable=repeatable,
         no_alarm=no_alarm,
     )
 
 
-def _is_repeatable(run: Run, key: CleanRun, verdicts: Mapping[str, Verdict]) -> bool:
+def _is_repeatable(run: Run, clean: CleanRun, verdicts: Mapping[str, Verdict]) -> bool:
     """Whether running again would give the same report."""
     unjudged = [v for v in verdicts.values() if isinstance(v, Declined | Skipped)]
-    return run.repeatable and key.run.repeatable and all(v.repeatable for v in unjudged)
+    return run.repeatable and clean.run.repeatable and all(v.repeatable for v in unjudged)
 
 
 def _margins(caught: Mapping[str, Alarm], clean: Mapping[str, Verdict]) -> dict[str, float]:
@@ -141,7 +141,7 @@ def explain(
     `constants` are those of the probe and the patch: one may be the cause of a wrong factor.
     """
     evidence: dict[str, Message | Comparison | Graph | None] = {}
-    run, judgement, clean_run = judged.run, judged.judgement, judged.key.run
+    run, judgement, clean_run = judged.run, judged.judgement, judged.clean.run
     leaves = clean_run.leaves
     if judgement.outcome == "silent-corruption":
         evidence["losses"] = compare_losses(run, clean_run)

@@ -65,8 +65,8 @@ def run_lab(
         reports = _describe_all(experiment, baseline, judged)
         report = _report(experiment, baseline, reports, time.perf_counter() - start)
         announce(msgspec.structs.replace(_quoting(experiment, report), claims=[], **known))
-    keys = baseline.clean(experiment.clean, experiment.probes)
-    judged = [replace(item, key=keys[item.pair]) for item in judged]
+    answer_key = baseline.clean(experiment.clean, experiment.probes)
+    judged = [replace(item, clean=answer_key[item.pair]) for item in judged]
     if experiment.guards:
         from harness.experiment.placement import examine  # for foreign engines only
 
@@ -272,10 +272,10 @@ def _describe_all(
     infected = infections(experiment, baseline, own, () if without_trails else disguised)
     reports, guard_is_lost = [], loses_guard(experiment, [item.judgement for item in judged])
     for item in judged:
-        run, key = item.run, item.key
+        run, clean = item.run, item.clean
         if run.reached or run.failure:
-            observation = Observation(experiment.probe(run.probe), run, key.oracles)
-            verdicts = baseline.verdicts_beside(key, observation) if key.verdicts else {}
+            observation = Observation(experiment.probe(run.probe), run, clean.oracles)
+            verdicts = baseline.verdicts_beside(clean, observation) if clean.verdicts else {}
             report = describe(
                 item,
                 verdicts,

@@ -52,7 +52,7 @@ def examine(
     if shown and _changes_the_loss(experiment, baseline):
         silent = {item.run.probe: IN_THE_LOSS for item in shown}
     elif experiment.clean.dialect.kind == "scalars":
-        silent = {item.run.probe: REUSED for item in shown if _mixes(item.key.run)}
+        silent = {item.run.probe: REUSED for item in shown if _mixes(item.clean.run)}
     telling = [item for item in shown if item.run.probe not in silent]
     return _sentence(experiment, telling) if telling else None, silent
 

@@ -108,7 +108,7 @@ def blind_probes(assertion: str, silent: Iterable[JudgedRun]) -> list[str]:
     """
     holds = dict[str, bool]()
     for judged in silent:
-        run, clean = judged.run, judged.key.run
+        run, clean = judged.run, judged.clean.run
         checked = [name for name in run.leaves if _holds(assertion, clean, name)]
         if checked:
             all_hold = all(_holds(assertion, run, name) for name in checked)
@@ -180,7 +180,11 @@ def answer_question(question: Question, runs: Iterable[JudgedRun]) -> QuestionRe
             raise _NoAnswer(f"is about `{question.probe}`, which is not a probe of the page")
         if loss not in judged:
             raise _NoAnswer(f"names a loss, but `{question.probe}` computes its own")
-        run, clean, outcome = judged[loss].run, judged[loss].key.run, judged[loss].judgement.outcome
+        run, clean, outcome = (
+            judged[loss].run,
+            judged[loss].clean.run,
+            judged[loss].judgement.outcome,
+        )
         if not (run.reached or run.failure):
             run = clean  # nothing else is recorded of a run that does not reach the patch
         names = {**_names(run), "outcome": outcome, "clean": _names(clean)}
