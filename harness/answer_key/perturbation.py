@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from harness.answer_key.tolerances import OUTPUT, STEPS, arrays_of, entries_at_kinks, gradient_name
 from harness.core.rounding import FEWEST, largest, resolution, rounding, widened, wrong_entries
 from harness.core.run import Array, Measured, NumericArray, Run
-from harness.runs.inputs import cotangent_for, draw
-from harness.runs.trial import Trial, observe
+from harness.runs.observer import observe
+from harness.runs.trial import Trial, cotangent_for, draw
 
 PATTERNS = 2
 """The number of random patterns of signs. Each takes a run of the probe."""

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from harness.core.message import Kind, Message, message, verbatim
 from harness.core.rounding import largest
 from harness.core.run import MORE, VISIT, Array, Digest, NumericArray, TraceStep
-from harness.runs.digests import CALLS, DEPTH, Numbers, add_digest
+from harness.runs.digests import CALLS, DEPTH, NumbersDigest, add_digest
 
 
 def forward_order(steps: Sequence[TraceStep]) -> dict[int, TraceStep]:
@@ -316,7 +316,7 @@ def visits(steps: Iterable[TraceStep], most: int = CALLS) -> dict[str, Digest]:
             name = VISIT + parts[0].op
             number, counts[name] = counts[name], counts[name] + 1
             for end, value in (("in", _node(parts[0], values)), ("out", _given_and_passed(parts))):
-                numbers = Numbers(exact=True)
+                numbers = NumbersDigest(exact=True)
                 numbers.add(value, 0.0 if number < most else float(number % 1009), DEPTH)
                 place = number if number < most else MORE
                 add_digest(trail, f"{name}#{place} {end}", numbers.digest)

@@ -28,7 +28,7 @@ from harness.pages.checks import Invariant, OwnDiagnostic, invariant_of
 from harness.pages.front_matter import Break, Variant
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.runs.cache import Kind, key_of
+from harness.runs.cache import ResultKind, key_of
 
 # ----- Correct rewrites of the engine -----
 
@@ -87,7 +87,7 @@ class FalseAlarms(msgspec.Struct, frozen=True):
     """Whether running again would give the same result."""
 
 
-FALSE_ALARMS: Kind[FalseAlarms] = Kind("false alarms", FalseAlarms)
+FALSE_ALARMS: ResultKind[FalseAlarms] = ResultKind("false alarms", FalseAlarms)
 
 
 def check_invariant(page: Page, context: Context, *, applies: bool) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from harness.experiment.patching import check_blocks
 from harness.grade.submission import prepare_bare
 from harness.pages.front_matter import Break, Pardon, ProbedFront, Variant
 from harness.pages.page import Page
-from harness.runs.oracles import why_missing
+from harness.runs.cached_runs import why_missing
 
 MOST_NAMES = 5
 """The largest number of probes that a finding names; the others are only counted."""

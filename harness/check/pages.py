@@ -39,7 +39,7 @@ from harness.pages.front_matter import (
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.sandbox.hosts import close_hosts
-from harness.sandbox.pool import available_cores, map_in_parallel
+from harness.sandbox.parallel import available_cores, map_in_parallel
 from harness.training.record import TrainingReport
 
 CheckItem = Finding | Report | TrainingReport

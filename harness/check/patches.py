@@ -25,7 +25,7 @@ from harness.pages.catalogue import nearest
 from harness.pages.front_matter import ProbedFront
 from harness.pages.page import Fence, Page
 from harness.patch.side import quiet_parse
-from harness.runs.cache import Kind, key_of
+from harness.runs.cache import ResultKind, key_of
 
 _TYPES = (str, bytes, list, tuple, dict, set, int, float, complex, slice, Exception)
 _NUMPY = (np, np.ndarray, np.ufunc, np.linalg, np.random, np.random.Generator)
@@ -134,7 +134,7 @@ class PatchedSources(msgspec.Struct, frozen=True):
     """A digest of the patched sources; empty if the patch cannot be applied."""
 
 
-PATCHED: Kind[PatchedSources] = Kind(
+PATCHED: ResultKind[PatchedSources] = ResultKind(
     "patched", PatchedSources, ("core", "patch", "pages", "engines", "experiment"), lambda _: True
 )
 

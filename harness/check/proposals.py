@@ -18,8 +18,8 @@ from harness.core.vocabulary import OUTCOMES, Outcome, headline, shortened
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
-from harness.experiment.description import silent_on
 from harness.experiment.lab import run_lab
+from harness.experiment.statements import silent_on
 from harness.grade.submission import prepare_bare
 from harness.matrix.plan import size_of
 from harness.pages.catalogue import unknown

@@ -269,7 +269,7 @@ def _with_resemblance(session: CommandSession, page: Page, report: Report) -> Re
         return report
     import msgspec
 
-    from harness.experiment.resemblance import resembling_probes
+    from harness.experiment.conformance import resembling_probes
 
     probes = resembling_probes(page, session.engine, session.catalogue, session.baseline)
     agrees = report.agrees and not probes

@@ -306,7 +306,7 @@ def cohort(
     from harness.grade.cohort.suites import SuiteOptions
     from harness.grade.mutants import select as selected
     from harness.report.cohort import CohortProgress
-    from harness.sandbox.pool import available_cores
+    from harness.sandbox.parallel import available_cores
 
     session = CommandSession(breaks, engine, json=json, cached=not no_cache)
     results = open_results(session, feedback=feedback, weights=weights, form=form, lang=lang)

@@ -216,7 +216,7 @@ class Report(msgspec.Struct, frozen=True):
     """The probes on which the unbroken engine already gives the break's wrong results."""
     why: str = ""
     """Why the break does what it does, in the page's words; empty if the page has none, or
-    none about these runs: see `harness.experiment.quoting`."""
+    none about these runs: see `harness.experiment.statements`."""
     beware: str = ""
     """Where it hides, in the page's words."""
     invariant: str = ""

@@ -334,7 +334,7 @@ class Measurement(msgspec.Struct, frozen=True):
     """What it returns."""
     text: str = ""
     """The Python text that defines the function, if it is not one of ours: see
-    `harness.runs.judging`."""
+    `harness.runs.job`."""
 
     @property
     def path(self) -> str:
@@ -454,14 +454,14 @@ class Run(msgspec.Struct, frozen=True):
     `harness.runs.recorder`."""
     called: list[str] | None = None
     """The engine's functions that the import or the run called, if requested and known: see
-    `harness.runs.coverage`."""
+    `harness.runs.recorder`."""
     measured: dict[str, Measured] = {}
     swapped: bool = False
     """Whether the engine was patched by replacing the code of its functions, and not by loading
     the patched text."""
     other_files: bool = False
     """Whether the run opened files that are not in its cache key: see
-    `harness.runs.other_files`."""
+    `harness.runs.observer`."""
     seconds: float = 0.0
 
     def values(self) -> dict[str, NumericArray]:

@@ -16,7 +16,7 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 from harness.pages.catalogue import Catalogue
 from harness.pages.checks import CHECK, OwnDiagnostic, read_diagnostic
-from harness.runs.judging import COMPARED, FORM
+from harness.runs.protocol import COMPARED, VERDICT_FORM
 
 
 def from_catalogue(own: OwnDiagnostic) -> Diagnostic:
@@ -29,7 +29,7 @@ def from_catalogue(own: OwnDiagnostic) -> Diagnostic:
         cost=f"{own.passes:g}",
         passes=lambda _: own.passes,
         kinds=own.kinds,
-        judged=Measurement(own.name, CHECK, own.kinds, FORM, own.text),
+        judged=Measurement(own.name, CHECK, own.kinds, VERDICT_FORM, own.text),
     )
 
 

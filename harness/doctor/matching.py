@@ -24,7 +24,7 @@ from harness.core.rounding import agree
 from harness.core.run import Array, Failure, Run
 from harness.doctor.roots import Root
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.baseline import Baseline, Pair
+from harness.experiment.baseline import Baseline, RunId
 from harness.experiment.patching import clean_engine, put
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
@@ -44,9 +44,9 @@ class Observed:
     """The probes that show a bug, and those that are right, by name."""
     wrong: AbstractSet[str]
     """The names of those that show a bug."""
-    runs: Mapping[Pair, Run]
+    runs: Mapping[RunId, Run]
     """The engine's runs of all of them."""
-    correct: Mapping[Pair, Run]
+    correct: Mapping[RunId, Run]
     """Minigrad's."""
 
 

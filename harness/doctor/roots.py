@@ -264,7 +264,7 @@ def place_of(
 ) -> SiteReport | None:
     """Return the function of the engine that the findings call and other probes call least.
 
-    `called` has the functions that each probe calls, as `harness.runs.coverage` names them. If some
+    `called` has the functions that each probe calls, as `harness.runs.recorder` names them. If some
     have the name of the op, only these count. None if every probe that is right calls all of them.
     """
     own = [called[name] for name in root.probes if name in called]

@@ -25,16 +25,22 @@ from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, evaluate
 from harness.engines.engine import Engine
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
-from harness.runs.cached_runs import RUNS, keys_of, run_cached
+from harness.runs.cached_runs import (
+    RUNS,
+    job_on_library,
+    keys_of,
+    run_cached,
+    run_on_library,
+    why_missing,
+)
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
-from harness.runs.oracles import job_on_library, run_on_library, why_missing
-from harness.runs.protocol import Job, Step
+from harness.runs.protocol import Job, JobStep
 from harness.sandbox.limits import Limits
 
-Pair = tuple[str, Loss | None]
+RunId = tuple[str, Loss | None]
 """A probe's name and a loss."""
 
-Traces = Mapping[Pair, Sequence[TraceStep]]
+Traces = Mapping[RunId, Sequence[TraceStep]]
 """Recorded backward walks."""
 
 
@@ -107,7 +113,7 @@ class Baseline:
 
     # ----- The clean engine -----
 
-    def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, CleanRun]:
+    def clean(self, engine: Engine, probes: Sequence[Probe]) -> dict[RunId, CleanRun]:
         """Return the clean engine's runs, with the verdict of every diagnostic.
 
         Raises EnvironmentProblem if the engine does not load.
@@ -119,7 +125,7 @@ class Baseline:
             self._evaluate_clean(engine, job.only(missing))
         return {pair: self._clean[key] for pair, key in zip(job.pairs, keys, strict=True)}
 
-    def clean_runs(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Run]:
+    def clean_runs(self, engine: Engine, probes: Sequence[Probe]) -> dict[RunId, Run]:
         """Return only the clean engine's runs, which need no oracle.
 
         Raises EnvironmentProblem if the engine does not load.
@@ -196,7 +202,7 @@ class Baseline:
                     )
         return reasons
 
-    def fill_cache(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
+    def run_everything_once(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
         """Run the clean engine once for everything that one experiment needs from it.
 
         Its runs, the second runs of some probes, the values at the patched places, and the recorded
@@ -242,7 +248,7 @@ class Baseline:
         self.cache.put(RUNS, dict(zip(keys_of(trails), map(_only_sites, observed), strict=True)))
         self.cache.put(RUNS, dict(zip(keys_of(traces), walks, strict=True)))
 
-    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[Pair, Mapping[str, Digest]]:
+    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[RunId, Mapping[str, Digest]]:
         """Return digests of the values at an engine's sites, for each probe and loss."""
         if not probes:
             return {}
@@ -291,7 +297,9 @@ class Baseline:
         except EngineDoesNotLoad as error:
             return failed_runs(job, error)
 
-    def _unreached(self, clean: Engine, job: Job, reached: Container[Step]) -> dict[Step, Run]:
+    def _unreached(
+        self, clean: Engine, job: Job, reached: Container[JobStep]
+    ) -> dict[JobStep, Run]:
         """Return the runs that were not selected: they end as on the clean engine."""
         key = self.clean_runs(clean, job.probes)
         steps = zip(job.steps, job.pairs, strict=True)
@@ -300,12 +308,12 @@ class Baseline:
 
     def reaching(
         self, clean: Engine, sources: Mapping[str, str], probes: Sequence[Probe]
-    ) -> tuple[Step, ...]:
+    ) -> tuple[JobStep, ...]:
         """Return the steps in which the clean engine calls a function that other sources change.
 
         All of them, if code outside functions differs, since the import executes it.
         """
-        from harness.runs.coverage import changed_functions  # for many probes only
+        from harness.runs.recorder import changed_functions  # for many probes only
 
         steps = job_for(clean, probes, self.limits).steps
         changed = changed_functions(clean.root, clean.sources, sources)
@@ -336,7 +344,7 @@ class Baseline:
         index = {probe.name: position for position, probe in enumerate(probes)}
         for measurement in filter(None, (item.judged for item in self.diagnostics)):
             judged = {
-                Step(index[run.probe], run.loss): position
+                JobStep(index[run.probe], run.loss): position
                 for position, run in enumerate(results)
                 if not run.failure
                 and (run.reached or not engine.sites)
@@ -401,7 +409,7 @@ class Baseline:
 
     def _oracle_runs(
         self, pairs: Sequence[tuple[Probe, Loss | None]]
-    ) -> dict[Pair, dict[str, Run | Skipped]]:
+    ) -> dict[RunId, dict[str, Run | Skipped]]:
         """Return each oracle's run of each probe and loss, or why there is none."""
         runs = {name: run_on_library(name, pairs, self.cache) for name in self._libraries}
         unfit = Skipped(message("the library cannot run this kind of probe"))
@@ -456,7 +464,7 @@ def job_for(engine: Engine, probes: Sequence[Probe], limits: Limits) -> Job:
         sources=dict(engine.sources),
         sites=engine.sites,
         probes=tuple(probes),
-        steps=tuple(Step(i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
+        steps=tuple(JobStep(i, loss) for i, probe in enumerate(probes) for loss in probe.losses),
         limits=limits,
         base=dict(engine.base),
         alone=engine.foreign,

@@ -15,7 +15,7 @@ from harness.engines.engine import Engine
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.runs.cache import Kind, installed_packages, key_of
+from harness.runs.cache import ResultKind, installed_packages, key_of
 
 
 class CachedReport(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class CachedReport(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self.report, seconds=round(seconds, 3))
 
 
-REPORTS: Kind[CachedReport] = Kind("report", CachedReport)
+REPORTS: ResultKind[CachedReport] = ResultKind("report", CachedReport)
 
 
 def key_of_report(

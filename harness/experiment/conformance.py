@@ -16,13 +16,17 @@ import msgspec
 import numpy as np
 
 from harness.answer_key.outcome import MEASUREMENTS, judge
-from harness.core.errors import InternalError
+from harness.core.errors import BreaklabError, InternalError
 from harness.core.message import EMPTY, Kind, Message, message, verbatim
 from harness.core.run import LIMITS, Array, Failure, FailureOrigin, Run, pack
 from harness.core.vocabulary import Lack, Loss
 from harness.engines.calling import library_specific
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.baseline import Baseline, Pair, does_not_load
+from harness.experiment.baseline import Baseline, RunId, does_not_load
+from harness.experiment.patching import prepare
+from harness.experiment.placement import is_wrong
+from harness.pages.catalogue import Catalogue
+from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.runs.cached_runs import run_cached
 from harness.runs.isolated import EngineDoesNotLoad
@@ -98,7 +102,7 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
 
 def _clean_runs(
     engine: Engine, probes: Sequence[Probe], baseline: Baseline, *, again: bool = False
-) -> dict[Pair, Run]:
+) -> dict[RunId, Run]:
     """Return the unbroken engine's runs; with `again`, those of a second job.
 
     Nothing is measured then, so the keys differ, and the cache does not return the first runs.
@@ -112,7 +116,7 @@ def _clean_runs(
     return {(run.probe, run.loss): run for run in runs}
 
 
-def _answer_key(probes: Sequence[Probe], baseline: Baseline) -> dict[Pair, Run]:
+def _answer_key(probes: Sequence[Probe], baseline: Baseline) -> dict[RunId, Run]:
     """Return the runs of our engine.
 
     Raises InternalError if a shared probe that need not be refused fails, other than at a limit.
@@ -145,7 +149,7 @@ def _confirmed(item: Fit, again: Fit) -> Fit:
 
 
 def _fit_probe(
-    probe: Probe, runs: Mapping[Pair, Run], keys: Mapping[Pair, Run], engine: Engine
+    probe: Probe, runs: Mapping[RunId, Run], keys: Mapping[RunId, Run], engine: Engine
 ) -> Fit:
     """Return the fit of a probe over all of its losses."""
     own = {loss: keys[probe.name, loss] for loss in probe.losses}
@@ -272,3 +276,46 @@ def _as_stored(key: Run, run: Run) -> Run:
         log=[cast_all(entry) for entry in key.log],
         leaf_log=[cast_all(entry) for entry in key.leaf_log],
     )
+
+
+# ----- Resemblance to a break -----
+
+
+def resembling_probes(
+    page: Page, engine: Engine, catalogue: Catalogue, baseline: Baseline
+) -> list[str]:
+    """Return the page's probes on which the engine is wrong just as ours is with the break.
+
+    Our engine accumulates gradients in the same way. Empty if the engine is right on some probe on
+    which the break shows: then it has a different bug.
+    """
+    fits = fit(engine, catalogue.probes_for(page), baseline)
+    names = [name for name, item in fits.items() if item.verdict in ("fits", "bug")]
+    wrong = {name for name in names if fits[name].verdict == "bug"}
+    if not wrong:
+        return []
+    variant = catalogue.page(engine.like, "variant") if engine.like else None
+    try:
+        ours = prepare(page, catalogue, find_engine(), variant=variant, probes=names)
+    except BreaklabError:  # the break does not apply to that variant
+        return []
+    correct = baseline.clean_runs(ours.clean, ours.probes)
+    runs = baseline.broken(ours.clean, ours.broken, ours.probes)
+    broken = {(run.probe, run.loss): run for run in runs}
+    theirs = baseline.clean_runs(engine, ours.probes)
+    if any(_differ(broken[pair], correct[pair]) for pair in broken if pair[0] not in wrong):
+        return []
+    unlike = {pair[0] for pair in broken if _differ(theirs[pair], broken[pair])}
+    return [name for name in names if name in wrong - unlike]
+
+
+def _differ(run: Run, other: Run) -> bool:
+    """Whether two runs end differently, apart from shared memory.
+
+    Failures are equal if their phase and their type are.
+    """
+    if run.failure and other.failure:
+        ends = [(failure.phase, failure.type) for failure in (run.failure, other.failure)]
+        return ends[0] != ends[1]
+    reached = msgspec.structs.replace(run, reached=[0])  # else nothing would be compared
+    return is_wrong(judge(reached, other))

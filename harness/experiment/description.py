@@ -1,12 +1,8 @@
-"""The report on one run (outcome, verdicts, evidence), and on what a page claims about all.
-
-Also to which runs the page's assertion is blind.
-"""
+"""The report on one run: its outcome, the verdicts on it, and the evidence of what is wrong."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from graphlib import CycleError
@@ -16,21 +12,12 @@ from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import Judgement
 from harness.answer_key.stage import Infection, stage_of
 from harness.answer_key.walks import forward_order
-from harness.core.errors import PageError
-from harness.core.message import EMPTY, Message, joined, message
-from harness.core.report import (
-    ClaimReport,
-    DrawnComparison,
-    DrawnNumbers,
-    Graph,
-    GraphNode,
-    RunReport,
-)
+from harness.core.message import EMPTY, Message, message
+from harness.core.report import DrawnComparison, DrawnNumbers, Graph, GraphNode, RunReport
 from harness.core.rounding import margin
 from harness.core.run import CREATED, Array, Run, TraceStep
 from harness.core.vocabulary import Alarm, Declined, Phase, Silent, Skipped, Verdict
-from harness.experiment.baseline import CleanRun, Pair
-from harness.pages.page import Page
+from harness.experiment.baseline import CleanRun, RunId
 
 
 @dataclass(frozen=True)
@@ -38,22 +25,22 @@ class JudgedRun:
     """A run of the broken engine, beside that of the clean engine, and its outcome."""
 
     run: Run
-    key: CleanRun
+    clean: CleanRun
     """The clean run; without verdicts as long as these are not known."""
     judgement: Judgement
 
     @property
-    def pair(self) -> Pair:
+    def pair(self) -> RunId:
         """The probe's name and the loss."""
         return self.run.probe, self.run.loss
 
 
 def describe_unreached(judged: JudgedRun) -> RunReport:
     """Return the report on a run that never reached the patch: that of the clean run."""
-    key = judged.key
-    if key.unreached is None:
-        key.unreached = describe(judged, key.verdicts, None)
-    return key.unreached
+    clean = judged.clean
+    if clean.unreached is None:
+        clean.unreached = describe(judged, clean.verdicts, None)
+    return clean.unreached
 
 
 def describe(
@@ -80,12 +67,12 @@ def describe(
     guard_is_lost : bool
         Whether the broken engine accepts another probe that it must refuse.
     """
-    run, key, judgement = judged.run, judged.key, judged.judgement
+    run, clean, judgement = judged.run, judged.clean, judged.judgement
     alarms = {name: v for name, v in verdicts.items() if isinstance(v, Alarm)}
-    repeatable = _is_repeatable(run, key, verdicts)
+    repeatable = _is_repeatable(run, clean, verdicts)
     if judgement.outcome == "not-reached":
         verdicts = {}
-    caught = {name: v for name, v in alarms.items() if not isinstance(key.verdicts[name], Alarm)}
+    caught = {name: v for name, v in alarms.items() if not isinstance(clean.verdicts[name], Alarm)}
     stage_given = partial(
         stage_of,
         judgement.outcome,
@@ -119,16 +106,16 @@ def describe(
         skipped={name: v.reason for name, v in verdicts.items() if isinstance(v, Skipped)},
         alarms={name: v.message for name, v in caught.items()},
         wrong_reason={name: v.message for name, v in alarms.items() if name not in caught},
-        margins=_margins(caught, key.verdicts),
+        margins=_margins(caught, clean.verdicts),
         repeatable=repeatable,
         no_alarm=no_alarm,
     )
 
 
-def _is_repeatable(run: Run, key: CleanRun, verdicts: Mapping[str, Verdict]) -> bool:
+def _is_repeatable(run: Run, clean: CleanRun, verdicts: Mapping[str, Verdict]) -> bool:
     """Whether running again would give the same report."""
     unjudged = [v for v in verdicts.values() if isinstance(v, Declined | Skipped)]
-    return run.repeatable and key.run.repeatable and all(v.repeatable for v in unjudged)
+    return run.repeatable and clean.run.repeatable and all(v.repeatable for v in unjudged)
 
 
 def _margins(caught: Mapping[str, Alarm], clean: Mapping[str, Verdict]) -> dict[str, float]:
@@ -153,7 +140,7 @@ def explain(
     `constants` are those of the probe and the patch: one may be the cause of a wrong factor.
     """
     evidence: dict[str, Message | DrawnComparison | Graph | None] = {}
-    run, judgement, clean_run = judged.run, judged.judgement, judged.key.run
+    run, judgement, clean_run = judged.run, judged.judgement, judged.clean.run
     leaves = clean_run.leaves
     if judgement.outcome == "silent-corruption":
         evidence["losses"] = compare_losses(run, clean_run)
@@ -289,130 +276,3 @@ def leaf_names(walk: Sequence[TraceStep], leaves: Mapping[str, Array]) -> dict[i
             found[step.index] = name
             names.remove(name)
     return found
-
-
-# ----- Claims -----
-
-
-def compare_claims(
-    page: Page, variant: str | None, diagnostics: Collection[str], runs: Sequence[RunReport]
-) -> list[ClaimReport]:
-    """Return each claim that the page makes for this variant, with what was observed.
-
-    `caught_by`: an alarm on at least one run. `missed_by`: at least one run judged (of a break: a
-    wrong one), and never an alarm. Nothing is compared unless all of the page's probes ran.
-
-    Raises PageError for a claim about a diagnostic that does not exist.
-    """
-    claims = page.claims.get(variant)
-    stated = {name for table in page.expect.values() for name in table}
-    if claims is None or not {run.probe for run in runs} >= stated:
-        return []
-    reports = []
-    for claim, names in (("caught_by", claims.caught_by), ("missed_by", claims.missed_by)):
-        for name in names:
-            if name not in diagnostics:
-                raise PageError(
-                    page.path,
-                    1,
-                    message(
-                        "key `diagnostics.{claim}` names an unknown diagnostic `{name}`",
-                        claim=claim,
-                        name=name,
-                    ),
-                    message("the diagnostics are {names}", names=", ".join(sorted(diagnostics))),
-                )
-            is_silent = any(name in silent_on(run, page.front.kind) for run in runs)
-            reports.append(_compare_claim(name, claim, runs, is_silent))
-    return reports
-
-
-def silent_on(run: RunReport, kind: str) -> list[str]:
-    """Return the diagnostics that raised no alarm on a run and may be in `missed_by`.
-
-    A break is missed only where something is wrong; on a correct engine, any run counts.
-    """
-    return run.missed_by if kind == "break" else run.no_alarm
-
-
-def _compare_claim(
-    name: str, claim: str, runs: Sequence[RunReport], is_silent: bool
-) -> ClaimReport:
-    catches = [
-        message("{probe}: {alarm}", probe=run.probe, alarm=run.alarms[name])
-        for run in runs
-        if name in run.caught_by
-    ]
-    if not catches and not any(name in run.no_alarm for run in runs):
-        declined = dict.fromkeys(run.declined[name] for run in runs if name in run.declined)
-        skipped = dict.fromkeys(run.skipped[name] for run in runs if name in run.skipped)
-        if declined:
-            evidence = message("declined: {reason}", reason=joined(declined))
-        elif skipped:
-            evidence = joined(skipped)
-        else:
-            evidence = message("it judged no run that reaches the patched code")
-        return ClaimReport(name, claim, None, evidence)
-    agrees = bool(catches) if claim == "caught_by" else is_silent and not catches
-    if catches:
-        evidence = catches[0]
-    elif is_silent or claim == "caught_by":
-        count = sum(name in run.no_alarm for run in runs)
-        evidence = message("no alarm in the {count} runs that it judged", count=count)
-    else:
-        evidence = message("nothing is wrong in any run that it judged")
-    return ClaimReport(name, claim, agrees, evidence)
-
-
-# ----- What the page's assertion cannot see -----
-
-
-def blind_probes(assertion: str, silent: Iterable[JudgedRun]) -> list[str]:
-    """Return the probes of silent runs on which an assertion about any leaf holds all the same.
-
-    It is about any leaf if it compares nothing but gradients, shapes and dtypes of leaves, like
-    `assert x.grad.shape == x.shape`: then it is evaluated for every leaf of a run for which it
-    holds on the unbroken engine. Other assertions are about the program of the page's invariant,
-    and not about its probes; then nothing is returned, and neither are probes that keep a log.
-    """
-    holds = dict[str, bool]()
-    for judged in silent:
-        run, clean = judged.run, judged.key.run
-        checked = [name for name in run.leaves if _holds(assertion, clean, name)]
-        if checked:
-            all_hold = all(_holds(assertion, run, name) for name in checked)
-            holds[run.probe] = holds.get(run.probe, True) and all_hold
-    return [probe for probe, blind in holds.items() if blind]
-
-
-def _holds(assertion: str, run: Run, leaf: str) -> bool:
-    """Whether an assertion holds if each name in it stands for this leaf of the run."""
-    (statement,) = ast.parse(assertion).body
-    match statement:
-        case ast.Assert(test=ast.Compare(left=left, ops=[operator], comparators=[right])):
-            try:
-                first, second = _value(left, run, leaf), _value(right, run, leaf)
-            except LookupError:
-                return False
-            match operator, second:
-                case ast.Eq(), _:
-                    return first == second
-                case ast.IsNot(), None:
-                    return first is not None
-    return False
-
-
-def _value(node: ast.expr, run: Run, leaf: str) -> object:
-    """Return a shape, a dtype, a gradient or None; raises LookupError for anything else."""
-    match node:
-        case ast.Constant(value=None):
-            return None
-        case ast.Tuple(elts=items):
-            return tuple(_value(item, run, leaf) for item in items)
-        case ast.Attribute(value=ast.Name(), attr="grad"):
-            return run.gradients[leaf]
-        case ast.Attribute(value=owner, attr="shape" | "dtype" as name):
-            array = run.leaves[leaf] if isinstance(owner, ast.Name) else _value(owner, run, leaf)
-            if isinstance(array, Array):
-                return getattr(array, name)
-    raise LookupError

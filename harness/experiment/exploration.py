@@ -23,7 +23,7 @@ from harness.engines.survey.forms import FUNCTIONAL
 from harness.experiment.conformance import missing_name
 from harness.pages.conventions import Conventions
 from harness.patch.scope import is_operation
-from harness.runs.cache import RUN_ROOMS, Cache, Kind, installed_packages, key_of
+from harness.runs.cache import RUN_ROOMS, Cache, ResultKind, installed_packages, key_of
 from harness.runs.isolated import run_survey
 
 
@@ -100,7 +100,9 @@ def _is_repeatable(steps: list[SurveyStep]) -> bool:
     return steps[-1].failure is None and not steps[-1].other_files
 
 
-SURVEYS: Kind[list[SurveyStep]] = Kind("survey", list[SurveyStep], RUN_ROOMS, _is_repeatable)
+SURVEYS: ResultKind[list[SurveyStep]] = ResultKind(
+    "survey", list[SurveyStep], RUN_ROOMS, _is_repeatable
+)
 
 
 def _is_in_place(target: Target, steps: Sequence[SurveyStep]) -> bool:

@@ -17,22 +17,20 @@ from harness.answer_key.outcome import Judgement, judge
 from harness.answer_key.stage import Infection, infection_of, stage_of
 from harness.answer_key.walks import visits
 from harness.core.message import Message, message
-from harness.core.report import InPlaceRun, QuestionReport, Report, RunReport
+from harness.core.report import InPlaceRun, Report, RunReport
 from harness.core.run import Digest, Run
 from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Baseline, CleanRun, Pair
+from harness.experiment.baseline import Baseline, CleanRun, RunId
 from harness.experiment.description import (
     JudgedRun,
-    blind_probes,
-    compare_claims,
     describe,
     describe_unreached,
     explain,
 )
 from harness.experiment.patching import Experiment
-from harness.experiment.quoting import quotable
+from harness.experiment.statements import answer_question, blind_probes, compare_claims, quotable
 from harness.pages.page import Page
 from harness.pages.probe import REFUSED, Probe
 
@@ -50,7 +48,7 @@ def run_lab(
     chosen = usable(experiment, baseline)
     experiment = chosen.with_guards()
     if baseline.explain:
-        baseline.fill_cache(experiment.unpatched, experiment.probes)
+        baseline.run_everything_once(experiment.unpatched, experiment.probes)
     clean = baseline.clean_runs(experiment.clean, experiment.probes)
     experiment = _runnable(experiment, baseline, clean)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
@@ -60,15 +58,15 @@ def run_lab(
     known = {
         "path": _path(runs),
         "in_place": _run_in_place(experiment, baseline, clean),
-        "questions": _questions(experiment, judged),
+        "questions": [answer_question(question, judged) for question in experiment.questions],
         "blind_to": _blind_to(experiment, judged),
     }
     if announce and not experiment.guards:
         reports = _describe_all(experiment, baseline, judged)
         report = _report(experiment, baseline, reports, time.perf_counter() - start)
         announce(msgspec.structs.replace(_quoting(experiment, report), claims=[], **known))
-    keys = baseline.clean(experiment.clean, experiment.probes)
-    judged = [replace(item, key=keys[item.pair]) for item in judged]
+    answer_key = baseline.clean(experiment.clean, experiment.probes)
+    judged = [replace(item, clean=answer_key[item.pair]) for item in judged]
     if experiment.guards:
         from harness.experiment.placement import examine  # for foreign engines only
 
@@ -106,7 +104,7 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
     )
 
 
-def _runnable(experiment: Experiment, baseline: Baseline, clean: Mapping[Pair, Run]) -> Experiment:
+def _runnable(experiment: Experiment, baseline: Baseline, clean: Mapping[RunId, Run]) -> Experiment:
     """Return the experiment without the probes that fail on the clean engine, or give different
     numbers each time.
 
@@ -142,7 +140,7 @@ def _only(chosen: Experiment, experiment: Experiment, silent: Mapping[str, Messa
     )
 
 
-def unreached_reports(keys: Mapping[Pair, CleanRun]) -> list[RunReport]:
+def unreached_reports(keys: Mapping[RunId, CleanRun]) -> list[RunReport]:
     """Return the reports on runs that never reach a patch, without what a page states.
 
     Probes that the clean engine refuses are left out: they may fail in another way elsewhere.
@@ -235,7 +233,7 @@ def report_absence(page: Page, engine: Engine, variant: str | None) -> Report:
 
 
 def _judge_all(
-    experiment: Experiment, runs: Sequence[Run], clean: Mapping[Pair, Run]
+    experiment: Experiment, runs: Sequence[Run], clean: Mapping[RunId, Run]
 ) -> list[JudgedRun]:
     """Return every run with its outcome."""
     judged = []
@@ -247,7 +245,7 @@ def _judge_all(
 
 
 def _run_in_place(
-    experiment: Experiment, baseline: Baseline, clean: Mapping[Pair, Run]
+    experiment: Experiment, baseline: Baseline, clean: Mapping[RunId, Run]
 ) -> list[InPlaceRun]:
     """Return the outcomes on the variant that adds gradients in place.
 
@@ -274,10 +272,10 @@ def _describe_all(
     infected = infections(experiment, baseline, own, () if without_trails else disguised)
     reports, guard_is_lost = [], loses_guard(experiment, [item.judgement for item in judged])
     for item in judged:
-        run, key = item.run, item.key
+        run, clean = item.run, item.clean
         if run.reached or run.failure:
-            observation = Observation(experiment.probe(run.probe), run, key.oracles)
-            verdicts = baseline.verdicts_beside(key, observation) if key.verdicts else {}
+            observation = Observation(experiment.probe(run.probe), run, clean.oracles)
+            verdicts = baseline.verdicts_beside(clean, observation) if clean.verdicts else {}
             report = describe(
                 item,
                 verdicts,
@@ -298,9 +296,9 @@ def _describe_all(
 def infections(
     experiment: Experiment,
     baseline: Baseline,
-    broken: Mapping[Pair, Mapping[str, Digest]],
+    broken: Mapping[RunId, Mapping[str, Digest]],
     probes: Sequence[Probe],
-) -> dict[Pair, Infection]:
+) -> dict[RunId, Infection]:
     """Return what the trails and the walks of the runs of these probes show."""
     clean = baseline.trails(experiment.unpatched, probes)
     walks = baseline.traces(experiment.broken, probes, every=True)
@@ -347,14 +345,6 @@ def _path(runs: Sequence[Run]) -> Literal["swapped", "reloaded"] | None:
     return None if not reached else "swapped" if all(reached) else "reloaded"
 
 
-def _questions(experiment: Experiment, judged: Sequence[JudgedRun]) -> list[QuestionReport]:
-    if not experiment.questions:
-        return []
-    from harness.experiment.questions import answer_question  # only for pages that ask
-
-    return [answer_question(question, judged) for question in experiment.questions]
-
-
 def _blind_to(experiment: Experiment, judged: Sequence[JudgedRun]) -> list[str]:
     """Return the probes that are silently wrong and satisfy the page's assertion."""
     silent = [item for item in judged if item.judgement.outcome == "silent-corruption"]
@@ -377,7 +367,7 @@ def _report(
     claims = [] if unclaimed else compare_claims(experiment.page, experiment.variant, names, runs)
     partial = None
     if foreign:
-        from harness.experiment.branches import partial_change
+        from harness.experiment.placement import partial_change
 
         partial = partial_change(experiment.clean, experiment.broken.sites)
     return Report(

@@ -18,8 +18,8 @@ from harness.core.errors import EnvironmentProblem, PageError
 from harness.core.message import Message, message
 from harness.pages.front_matter import Myth
 from harness.pages.page import Fence, Page
+from harness.runs.cached_runs import IMPORT_LIMIT, LIBRARIES
 from harness.runs.isolated import run_program
-from harness.runs.oracles import IMPORT_LIMIT, LIBRARIES
 from harness.runs.protocol import Program
 from harness.sandbox.limits import Limits
 
@@ -71,8 +71,8 @@ def run_myth(page: Page, limits: Limits | None = None) -> MythReport:
     printed = failure = None
     missing = missing_library(exhibit.program)
     if missing is None:
-        default = IMPORT_LIMIT if exhibit.program.needs else None
-        printout = run_program(exhibit.program, limits or default)
+        limits = limits or (IMPORT_LIMIT if exhibit.program.needs else Limits())
+        printout = run_program(msgspec.structs.replace(exhibit.program, limits=limits))
         printed = printout.text
         failure = printout.failure.sentence if printout.failure else None
     return MythReport(

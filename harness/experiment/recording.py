@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.core.report import Report
 from harness.core.run import Run, TraceStep
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Baseline, Pair
+from harness.experiment.baseline import Baseline, RunId
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare, with_in_place
 from harness.pages.catalogue import Catalogue
@@ -33,7 +33,7 @@ class Recorded:
     page: Page
     report: Report
     probes: Sequence[Probe]
-    pairs: Mapping[Pair, RunPair]
+    pairs: Mapping[RunId, RunPair]
 
 
 def record(

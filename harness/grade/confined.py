@@ -58,15 +58,13 @@ from harness.grade.running import (
     fix_hypothesis,
     warm_hypothesis,
 )
+from harness.runs.observer import pack_step
 from harness.runs.recorder import FEW_CALLS, Recorder
-from harness.runs.trial import pack_step
-from harness.sandbox.child import Line, Work
-from harness.sandbox.fork import Sender
+from harness.sandbox.child import ChildWork, Line
+from harness.sandbox.fork import Sender, adopt_descendants, end_others
 from harness.sandbox.frames import Frame, write_all
 from harness.sandbox.host import Prepare
-from harness.sandbox.limits import Limits, end_after, restart_cpu_limit
-from harness.sandbox.scratch import empty_folder
-from harness.sandbox.supervision import adopt_descendants, end_others
+from harness.sandbox.limits import Limits, empty_folder, end_after, restart_cpu_limit
 
 KIND = b"G"
 """The kind of the frames."""
@@ -83,7 +81,7 @@ def open_host(*libraries: str) -> Prepare:
     return _prepare
 
 
-def _prepare(data: bytes) -> Work:
+def _prepare(data: bytes) -> ChildWork:
     task = msgspec.msgpack.decode(data, type=Task)
     Code(Path(task.root), task.sources)  # compiled once for all children
     return partial(_serve, task)

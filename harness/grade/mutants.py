@@ -22,7 +22,7 @@ from harness.grade.suite import BreakResult, Fate
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
-from harness.runs.cache import Cache, Kind, key_of
+from harness.runs.cache import Cache, ResultKind, key_of
 
 
 class PatchedFiles(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class PatchedFiles(msgspec.Struct, frozen=True):
     line: int = 0
 
 
-PATCHED_FILES: Kind[PatchedFiles] = Kind(
+PATCHED_FILES: ResultKind[PatchedFiles] = ResultKind(
     "patched files", PatchedFiles, ("core", "patch", "engines", "pages"), lambda _: True
 )
 

@@ -23,7 +23,7 @@ from harness.core.report import RunReport, SiteReport
 from harness.core.rounding import repeats
 from harness.core.vocabulary import Alarm, Stage
 from harness.diagnostics.crash import CRASH
-from harness.experiment.baseline import UNREPEATABLE, Baseline, Pair
+from harness.experiment.baseline import UNREPEATABLE, Baseline, RunId
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
@@ -109,7 +109,7 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
     }
     if crashes:
         return [Soundness(probe.name, _problems_of(probe, crashes)) for probe in probes]
-    problems: dict[Pair, Message] = {}
+    problems: dict[RunId, Message] = {}
     for pair, clean in baseline.clean(engine, probes).items():
         if not repeats(clean.run, first[pair].run):
             problems[pair] = UNREPEATABLE
@@ -129,7 +129,7 @@ def check_soundness(probes: Sequence[Probe], context: Context) -> list[Soundness
     return [Soundness(probe.name, _problems_of(probe, problems)) for probe in probes]
 
 
-def _problems_of(probe: Probe, problems: Mapping[Pair, Message]) -> list[Message]:
+def _problems_of(probe: Probe, problems: Mapping[RunId, Message]) -> list[Message]:
     """Return the distinct problems of a probe, under any loss."""
     own = (problem for (name, _), problem in problems.items() if name == probe.name)
     return list(dict.fromkeys(own))

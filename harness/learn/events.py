@@ -24,7 +24,7 @@ from harness.core.errors import EnvironmentProblem, PageError, as_message
 from harness.core.files import data_folder, write_new
 from harness.core.message import Message, message, verbatim
 from harness.core.vocabulary import Loss
-from harness.runs.database import PATIENCE, is_damage
+from harness.runs.cache import PATIENCE, is_damage
 
 PageName = Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9]+(-[a-z0-9]+)*\Z", max_length=200)]
 LONGEST = 1000

@@ -19,7 +19,7 @@ from harness.matrix.evaluation import Evaluation
 from harness.matrix.records import Matrix
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
-from harness.runs.cache import Cache, Kind, key_of
+from harness.runs.cache import Cache, ResultKind, key_of
 
 
 class StoredEvaluation(msgspec.Struct, frozen=True):
@@ -32,13 +32,13 @@ class StoredEvaluation(msgspec.Struct, frozen=True):
     repeatable: bool
 
 
-EVALUATIONS: Kind[StoredEvaluation] = Kind("evaluation", StoredEvaluation)
-COMMON: Kind[list[RunReport]] = Kind(
+EVALUATIONS: ResultKind[StoredEvaluation] = ResultKind("evaluation", StoredEvaluation)
+COMMON: ResultKind[list[RunReport]] = ResultKind(
     "common reports",
     list[RunReport],
     is_repeatable=lambda runs: bool(runs) and all(run.repeatable for run in runs),
 )
-MATRICES: Kind[Matrix] = Kind("matrix", Matrix)
+MATRICES: ResultKind[Matrix] = ResultKind("matrix", Matrix)
 """Whole matrices, so that no evaluation has to be read if nothing has changed."""
 
 

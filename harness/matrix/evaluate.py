@@ -19,9 +19,9 @@ from harness.matrix.plan import Entry, Plan, size_of
 from harness.pages.front_matter import Break
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
-from harness.runs.parallel import fill_cache
+from harness.runs.cached_runs import run_in_parallel
 from harness.sandbox.hosts import close_hosts
-from harness.sandbox.pool import available_cores, map_in_parallel
+from harness.sandbox.parallel import available_cores, map_in_parallel
 
 Progress = Callable[[int, str], None]
 """A function of the number of finished pages and the id of the last one."""
@@ -105,7 +105,7 @@ def _complete(baseline: Baseline, experiments: Sequence[Experiment], processes: 
     if waiting:
         probes = {probe.identity: probe for _, probe in waiting}
         jobs = baseline.jobs(waiting[0][0], list(probes.values()))
-        fill_cache(jobs, baseline.cache, processes)
+        run_in_parallel(jobs, baseline.cache, processes)
     while waiting:
         turn: dict[str, Probe] = {}
         for _, probe in waiting:

@@ -12,7 +12,7 @@ another seed in each run:
 On a page with a recipe it is a function of the log of one run: `def what_is_true(log)`.
 
 A *diagnostic* of a catalogue is a file `diagnostics/NAME.py`. It states what its reader has to know
-as literals, and defines the check, which a confined child executes (`harness.runs.judging`):
+as literals, and defines the check, which a confined child executes (`harness.runs.job`):
 
     SEES = "a gradient that is zero everywhere"
     BLIND_TO = "every other wrong number"

@@ -54,7 +54,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     probe: str
     question: NonEmpty
     answer: Expression
-    """An expression on the run: see `harness.experiment.questions`."""
+    """An expression on the run: see `harness.experiment.statements`."""
     loss: Loss | None = None
     """The loss of the run; the weighted one if None."""
     choices: Annotated[tuple[NonEmpty, ...], msgspec.Meta(min_length=2)] = ()

@@ -12,7 +12,7 @@ from harness.grade.mutants import PatchedFiles
 from harness.plugin.reloading import RunFailed, run_reloaded, same_options
 from harness.plugin.runners import Outcome, TimeLimit
 from harness.plugin.zygote import UNCOLLECTED, Reload, Zygote
-from harness.sandbox.server import end_all
+from harness.sandbox.parallel import end_all
 
 _CLEAN = PatchedFiles()
 

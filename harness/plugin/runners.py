@@ -29,7 +29,7 @@ from harness.grade.collected import CollectedSuite
 from harness.grade.mutants import Mutant
 from harness.grade.running import be_silent
 from harness.sandbox.fork import compute_in_fork
-from harness.sandbox.server import Server
+from harness.sandbox.parallel import Server
 from harness.sandbox.signals import terminate
 
 

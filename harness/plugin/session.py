@@ -33,8 +33,7 @@ from harness.plugin.sharing import Meeting, group_of, merged
 from harness.plugin.summary import kills_by_test
 from harness.plugin.zygote import Zygote, imports_engine
 from harness.runs.cache import Cache, open_cache
-from harness.sandbox.pool import available_cores
-from harness.sandbox.server import end_all
+from harness.sandbox.parallel import available_cores, end_all
 
 if TYPE_CHECKING:
     from harness.report.grading import Format

@@ -23,7 +23,7 @@ from harness.grade.code import Code
 from harness.grade.mutants import PatchedFiles
 from harness.grade.running import Outcomes, be_silent, run_in_order, warm_hypothesis
 from harness.plugin.runners import Outcome, TimeLimit, import_all, outcome_in_fork
-from harness.sandbox.server import Server
+from harness.sandbox.parallel import Server
 
 UNCOLLECTED = "the tests cannot be collected"
 """The problem of a break on which pytest does not find the tests."""

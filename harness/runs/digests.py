@@ -43,13 +43,13 @@ def add_digest(trail: dict[str, Digest], key: str, digest: Digest) -> None:
 
 def digest_of(array: np.ndarray[Any, Any]) -> Digest:
     """Return the digest of an array."""
-    numbers = Numbers()
+    numbers = NumbersDigest()
     numbers.checksum = zlib.crc32(f"{array.dtype.str}{array.shape}".encode())
     numbers.add(array, 0.0, DEPTH)
     return numbers.digest
 
 
-class Numbers:
+class NumbersDigest:
     """A digest of the numbers in a value and its parts, the same for equal values in any process.
 
     An array counts as what it broadcasts to: equal slices, and leading axes of length 1, change

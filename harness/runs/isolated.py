@@ -23,21 +23,20 @@ from harness.core.run import Failure, Run
 from harness.core.vocabulary import Phase, visible
 from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyStep
 from harness.runs.protocol import (
+    ChildReply,
+    ChildTask,
     EngineLoaded,
     Job,
-    Output,
     Program,
     ProgramEnd,
-    Reply,
-    Task,
+    ProgramOutput,
     decode_reply,
     encode_task,
     is_possible,
 )
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
-from harness.sandbox.limits import Limits
-from harness.sandbox.scratch import scratch_folder
+from harness.sandbox.limits import Limits, scratch_folder
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker, spawn_worker
 
 MOST_PRINTED = 8_000
@@ -46,17 +45,20 @@ MOST_PRINTED = 8_000
 MOST_LATE = {"TimeLimit": 2, "ProcessorTimeLimit": 10}
 """After this many runs that reach a limit, the remaining runs of the job are skipped."""
 
+HOSTED = sys.platform == "linux"
+"""Whether a child is the fork of a host, rather than a fresh interpreter."""
+
 Result = TypeVar("Result")
 
-Progress = Callable[[str, str], None]
+RunProgress = Callable[[str, str], None]
 """A function that is called with the library and the probe of each run that has ended, and with
 the library and an empty text before it is loaded."""
 
-_progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
+_progress: ContextVar[RunProgress | None] = ContextVar("progress", default=None)
 
 
 @contextlib.contextmanager
-def watching(progress: Progress) -> Iterator[None]:
+def watching(progress: RunProgress) -> Iterator[None]:
     """Call `progress` for each library that is loaded, and each run that ends, in this context."""
     token = _progress.set(progress)
     try:
@@ -81,7 +83,7 @@ class EngineDoesNotLoad(Exception):
         super().__init__(str(failure))
 
 
-def run_isolated(job: Job, *, fork: bool | None = None) -> list[Run]:
+def run_isolated(job: Job) -> list[Run]:
     """Return a run for each of the job's steps, in order, even if the engine fails.
 
     Probes that belong to a page or a user run last, so that they cannot affect the runs of shared
@@ -89,12 +91,12 @@ def run_isolated(job: Job, *, fork: bool | None = None) -> list[Run]:
     the loss comes later. Raises EngineDoesNotLoad if the engine cannot be imported.
     """
     if not job.alone:
-        return _run_steps(job, fork)
+        return _run_steps(job)
     firsts, others = _first_losses(job)
-    runs = dict(zip(firsts, _run_steps(job.only(firsts), fork), strict=True))
+    runs = dict(zip(firsts, _run_steps(job.only(firsts)), strict=True))
     failed = {job.steps[at][0]: run for at, run in runs.items() if _failed_early(run)}
     rest = [at for at in others if job.steps[at][0] not in failed]
-    runs |= zip(rest, _run_steps(job.only(rest), fork), strict=True) if rest else ()
+    runs |= zip(rest, _run_steps(job.only(rest)), strict=True) if rest else ()
     for at in others:
         index, loss, _ = job.steps[at]
         if index in failed:
@@ -114,14 +116,14 @@ def _failed_early(run: Run) -> bool:
     return run.failure is not None and run.failure.phase in (Phase.LEAVES, Phase.FORWARD)
 
 
-def _run_steps(job: Job, fork: bool | None) -> list[Run]:
+def _run_steps(job: Job) -> list[Run]:
     runs: dict[int, Run] = {}
     late: Counter[str] = Counter()
     steps = job.steps
     pending = sorted(range(len(steps)), key=lambda at: not job.probes[steps[at][0]].shared)
     while pending and not _reached_limit(late):
         rest = job.only(pending)
-        done, failure = _with_worker(rest, fork, partial(_collect_runs, rest))
+        done, failure = _with_worker(rest, partial(_collect_runs, rest))
         late.update([failure.type] if failure else [])
         runs |= zip(pending, done, strict=False)
         del pending[: len(done)]
@@ -142,52 +144,45 @@ def _not_waited_for(job: Job, position: int, late: Counter[str]) -> Run:
     return Run(job.probes[index].name, loss, failure=failure)
 
 
-def run_program(
-    program: Program, limits: Limits | None = None, *, fork: bool | None = None
-) -> Printout:
+def run_program(program: Program) -> Printout:
     """Return what the program prints to standard output, even if it fails."""
-    if limits:
-        program = msgspec.structs.replace(program, limits=limits)
-    return _with_worker(program, fork, partial(_collect_output, program.limits))
+    return _with_worker(program, partial(_collect_output, program.limits))
 
 
 def run_survey(task: Survey) -> list[SurveyStep]:
     """Return the results of a survey's steps; the last has a failure if not all succeeded."""
-    return _with_worker(task, None, partial(_collect_steps, task))
+    return _with_worker(task, partial(_collect_steps, task))
 
 
 # ----- A worker for a task -----
 
 
-def _with_worker(task: Task, fork: bool | None, collect: Callable[[Worker], Result]) -> Result:
+def _with_worker(task: ChildTask, collect: Callable[[Worker], Result]) -> Result:
     """Start a worker for the task, return the result of `collect` on it, and end it.
 
     If the worker's host ends in the meantime, try once more.
     """
-    with contextlib.suppress(_HostLost):
-        return _with_one_worker(task, fork, collect, last=False)
-    return _with_one_worker(task, fork, collect, last=True)
+    with contextlib.suppress(_WorkerLost):
+        return _with_one_worker(task, collect, last=False)
+    return _with_one_worker(task, collect, last=True)
 
 
-def _with_one_worker(
-    task: Task, fork: bool | None, collect: Callable[[Worker], Result], *, last: bool
-) -> Result:
-    forks = sys.platform == "linux" if fork is None else fork
-    with contextlib.nullcontext() if forks else scratch_folder() as scratch:
+def _with_one_worker(task: ChildTask, collect: Callable[[Worker], Result], *, last: bool) -> Result:
+    with contextlib.nullcontext() if HOSTED else scratch_folder() as scratch:
         worker = start_worker(task, scratch)
         try:
             return collect(worker)
         finally:
             worker.end()
             if worker.lost and not last:
-                raise _HostLost
+                raise _WorkerLost
 
 
-class _HostLost(Exception):
+class _WorkerLost(Exception):
     """The host of a worker ended before the worker."""
 
 
-def start_worker(task: Task, scratch: Path | None = None) -> Worker:
+def start_worker(task: ChildTask, scratch: Path | None = None) -> Worker:
     """Start a worker for a task: in a fork, or in a fresh interpreter in the folder `scratch`."""
     if scratch:
         name = f"{_CHILD}:run_encoded_task"
@@ -200,7 +195,7 @@ def start_worker(task: Task, scratch: Path | None = None) -> Worker:
 _CHILD = "harness.runs.child"
 
 
-def _libraries(task: Task) -> tuple[str, ...]:
+def _libraries(task: ChildTask) -> tuple[str, ...]:
     """Return the libraries to import once in the task's host rather than in each child.
 
     A separate host for them pays off from the second task that needs them.
@@ -265,7 +260,7 @@ def _collect_output(limits: Limits, worker: Worker) -> Printout:
     printed = b""
     end = time.monotonic() + limits.seconds
     answer = _request(worker, limits)
-    while isinstance(answer, Output):
+    while isinstance(answer, ProgramOutput):
         printed += answer.data
         if len(printed) > MOST_PRINTED:
             message = f"stopped after {MOST_PRINTED} bytes of text"
@@ -297,7 +292,7 @@ def _collect_steps(task: Survey, worker: Worker) -> list[SurveyStep]:
     return results
 
 
-Answer = Reply | NoFrame
+Answer = ChildReply | NoFrame
 
 
 def _request(worker: Worker, limits: Limits) -> Answer:

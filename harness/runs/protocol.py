@@ -21,23 +21,32 @@ from harness.core.run import (
     Array,
     Failure,
     Measurement,
+    MeasurementForm,
+    Quantity,
     Run,
+    failure_of,
 )
 from harness.core.site import HOOKS, MARKER, Hooks, Site
-from harness.core.vocabulary import Loss
+from harness.core.vocabulary import Loss, Phase
 from harness.engines.engine import Dialect
 from harness.engines.survey import Survey, SurveyStep
 from harness.pages.probe import Leaf, Probe
-from harness.sandbox.frames import Frame
+from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
 from harness.sandbox.limits import Limits
 
-Record = TypeVar("Record", bound=msgspec.Struct)
+StructType = TypeVar("StructType", bound=msgspec.Struct)
+
+COMPARED = "compared"
+"""The number of a verdict without an alarm, from the check that a catalogue brings."""
+
+VERDICT_FORM = MeasurementForm(numbers=(Quantity(COMPARED),), judges=True)
+"""What the check of a catalogue's diagnostic may return."""
 
 SEED = 20260
 """Everything random in a probe comes from this seed, the probe's name and the leaf's name."""
 
 
-class Step(NamedTuple):
+class JobStep(NamedTuple):
     """A run to make."""
 
     probe: int
@@ -56,7 +65,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     """The engine's files; empty for an installed library."""
     sites: tuple[Site, ...]
     probes: tuple[Probe, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[JobStep, ...]
     """What to run, in order."""
     measure: tuple[Measurement, ...] = ()
     """What to measure by running the engine again."""
@@ -120,7 +129,7 @@ class Program(msgspec.Struct, frozen=True, tag="program"):
     limits: Limits = Limits()
 
 
-class Output(msgspec.Struct, frozen=True):
+class ProgramOutput(msgspec.Struct, frozen=True):
     """A message: bytes that were written to standard output."""
 
     data: bytes
@@ -132,7 +141,7 @@ class ProgramEnd(msgspec.Struct, frozen=True):
     failure: Failure | None = None
 
 
-Task = Job | Program | Survey
+ChildTask = Job | Program | Survey
 """What a child is to do."""
 
 
@@ -144,12 +153,12 @@ class EngineLoaded(msgspec.Struct, frozen=True):
     """Whether the child computes its runs in forks, so that they do not affect it."""
 
 
-Reply = EngineLoaded | Run | Output | ProgramEnd | SurveyStep
+ChildReply = EngineLoaded | Run | ProgramOutput | ProgramEnd | SurveyStep
 
-KINDS: dict[bytes, type[Reply]] = {
+KINDS: dict[bytes, type[ChildReply]] = {
     b"L": EngineLoaded,
     b"R": Run,
-    b"P": Output,
+    b"P": ProgramOutput,
     b"E": ProgramEnd,
     b"V": SurveyStep,
 }
@@ -158,18 +167,36 @@ KINDS: dict[bytes, type[Reply]] = {
 _BYTES = {kind: byte for byte, kind in KINDS.items()}
 
 
-def encode_reply(reply: Reply) -> Frame:
+def encode_reply(reply: ChildReply) -> Frame:
     """Return the frame of a reply. Raises msgspec's error for a text with surrogates."""
     return Frame(_BYTES[type(reply)], msgspec.msgpack.encode(reply))
 
 
-def decode_reply(frame: Frame) -> Reply | None:
+def encode_or_fail(reply: ChildReply) -> Frame:
+    """Return the frame of a reply, or of a failure if it cannot be encoded or is too large."""
+    try:
+        frame = encode_reply(reply)
+    except (UnicodeError, msgspec.MsgspecError, TypeError, MemoryError) as error:
+        return encode_reply(_replacement(reply, failure_of(Phase.SENDING, error)))
+    if len(frame.payload) > LARGEST_PAYLOAD:
+        size = f"{len(frame.payload)} bytes, and at most {LARGEST_PAYLOAD} can be sent"
+        return encode_reply(_replacement(reply, Failure(Phase.SENDING, "ResultTooLarge", size)))
+    return frame
+
+
+def _replacement(reply: ChildReply, failure: Failure) -> ChildReply:
+    if isinstance(reply, Run):
+        return Run(reply.probe, reply.loss, failure=failure)
+    return ProgramEnd(failure)
+
+
+def decode_reply(frame: Frame) -> ChildReply | None:
     """Return the reply in a frame; None if there is no valid one."""
     kind = KINDS.get(frame.kind)
     return None if kind is None else decode_record(frame.payload, kind)
 
 
-def decode_record(data: bytes, kind: type[Record]) -> Record | None:
+def decode_record(data: bytes, kind: type[StructType]) -> StructType | None:
     """Return the record that was encoded as `data`; None if it is not a valid one."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
@@ -242,12 +269,12 @@ def _type_of(leaf: Leaf) -> tuple[str, tuple[int, ...]]:
     return np.dtype(leaf.dtype).str, shape
 
 
-def encode_task(task: Task) -> bytes:
+def encode_task(task: ChildTask) -> bytes:
     """Return a task as it is sent to a host or to a fresh interpreter."""
     return msgspec.msgpack.encode(task.trimmed() if isinstance(task, Job) else task)
 
 
-def decode_task(data: bytes) -> Task:
+def decode_task(data: bytes) -> ChildTask:
     """Return the task that was encoded as `data`."""
-    task: Task = msgspec.msgpack.decode(data, type=Task)
+    task: ChildTask = msgspec.msgpack.decode(data, type=ChildTask)
     return task

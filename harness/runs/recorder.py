@@ -1,10 +1,11 @@
-"""The trail of a run: the numbers that each call of a changed function received and returned.
+"""What a run executes: the trail of the changed functions, and which functions are called.
 
-A fault has *infected* a run if a changed function, given the same numbers as in the unpatched
-engine, returns or writes other ones (see `harness.answer_key.stage`). Only numbers count: a list
-and a tuple, an int and an equal float, a graph with another node are the same. Both engines are
-compiled with calls of the recorder around the bodies of these functions (see
-`harness.engines.instrumentation`), so nothing is evaluated twice.
+The trail holds the numbers that each call of a changed function received and returned. A fault has
+*infected* a run if a changed function, given the same numbers as in the unpatched engine, returns
+or writes other ones (see `harness.answer_key.stage`). Only numbers count: a list and a tuple, an
+int and an equal float, a graph with another node are the same. Both engines are compiled with calls
+of the recorder around the bodies of these functions (see `harness.engines.instrumentation`), so
+nothing is evaluated twice.
 
 If the engine records its backward walks, `harness.answer_key.walks` adds what each node received
 and passed on to operands that need it. Then calls inside a backward rule, which are marked as
@@ -13,18 +14,23 @@ and passed on to operands that need it. Then calls inside a backward rule, which
 
 from __future__ import annotations
 
+import ast
 import builtins
 import contextlib
 import sys
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from harness.core.run import INNER, MORE, Digest
 from harness.core.site import HOOKS, Hooks
 from harness.engines.instrumentation import INSIDE
-from harness.engines.loading import file_of
-from harness.runs.digests import CALLS, DEPTH, Numbers, add_digest
+from harness.engines.loading import CallEdge, file_of
+from harness.patch.side import quiet_parse
+from harness.runs.digests import CALLS, DEPTH, NumbersDigest, add_digest
 
 FEW_CALLS = 50
 """The same if many tests are recorded."""
@@ -42,7 +48,7 @@ class Recorder:
         self.executed: set[int] = set()
         self.trail: dict[str, Digest] = {}
         self.counts: Counter[str] = Counter()
-        self.calls: list[_Call] = []
+        self.calls: list[_RecordedCall] = []
         self.digested = 0
         self.paused = False
 
@@ -69,11 +75,11 @@ class Recorder:
             self.executed.add(site)
         return True
 
-    def call(self, name: str, variables: Mapping[str, Any]) -> _Call:
+    def call(self, name: str, variables: Mapping[str, Any]) -> _RecordedCall:
         """Begin a call with these arguments and variables of enclosing functions."""
-        return _Call(self, name, {} if self.paused else dict(variables))
+        return _RecordedCall(self, name, {} if self.paused else dict(variables))
 
-    def value(self, call: _Call | None, value: Any) -> Any:
+    def value(self, call: _RecordedCall | None, value: Any) -> Any:
         """Record that the innermost call returns `value`; return the value.
 
         A lambda passes its own `call`, which ends here.
@@ -85,7 +91,7 @@ class Recorder:
             self.calls[-1].returned = value
         return value
 
-    def begin(self, call: _Call) -> str | None:
+    def begin(self, call: _RecordedCall) -> str | None:
         """Record what a call receives; return its key, or None if it is not recorded."""
         if self.paused:
             return None
@@ -98,7 +104,7 @@ class Recorder:
         call.before = self.note(f"{key} in", {"": call.given}, number, exact=True)
         return key
 
-    def end(self, call: _Call) -> None:
+    def end(self, call: _RecordedCall) -> None:
         """Record what a call returns, and what it has written."""
         if call.key is None or self.paused:
             return
@@ -108,7 +114,7 @@ class Recorder:
 
     def note(self, key: str, value: Any, number: int = 0, *, exact: bool = False) -> Digest:
         """Add the numbers in a value; with `exact`, other constants count as well."""
-        numbers = Numbers(exact=exact)
+        numbers = NumbersDigest(exact=exact)
         # An attribute may raise, or the stack may be exhausted.
         with contextlib.suppress(Exception):
             numbers.add(value, 0.0 if number < self.most else float(number % 1009), DEPTH)
@@ -117,7 +123,7 @@ class Recorder:
         return numbers.digest
 
 
-class _Call:
+class _RecordedCall:
     """A call of an instrumented function, as a context."""
 
     def __init__(self, recorder: Recorder, name: str, given: Mapping[str, Any]) -> None:
@@ -151,3 +157,73 @@ def _is_in_rule() -> bool:
 
 _WALKING = ("multiply", "rounded")
 """Nested functions that are not rules: one of the walk, and one around the losses."""
+
+# ----- Functions -----
+#
+# Until a changed engine executes a changed function, it behaves like the clean one. So if the clean
+# run calls no function that differs, the other run need not be made.
+
+Sources = Mapping[str, str]
+"""The text of an engine's files, by their path below the root."""
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def changed_functions(root: Path, before: Sources, after: Sources) -> set[str] | None:
+    """Return the functions in `before` that differ in `after`, as `called_functions` names them.
+
+    A function and those inside it count as one. None if code outside functions differs, since the
+    import executes it. New functions do not count: an old one has to be changed to call them.
+    """
+    changed: set[str] = set()
+    for file, text in before.items():
+        if text == after.get(file):
+            continue
+        if file not in after:
+            return None
+        (functions, rest), (others, other_rest) = _parts(text), _parts(after[file])
+        if rest != other_rest:
+            return None
+        for name, versions in functions.items():
+            if [dump for dump, _ in versions] != [dump for dump, _ in others.get(name, [])]:
+                short = name.rpartition(".")[2]
+                changed |= {f"{root / file}:{line}:{short}" for _, line in versions}
+    return changed
+
+
+@lru_cache(maxsize=64)
+def _parts(text: str) -> tuple[dict[str, list[tuple[str, int]]], str]:
+    """Return the functions of a file, and everything else as one text.
+
+    Each dotted name has the text and the first line of its functions; several may share a name.
+    """
+    tree = quiet_parse(text)
+    functions: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for name, node in _take_functions(tree, ""):
+        line = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        functions[name].append((ast.dump(node), line))
+    return functions, ast.dump(tree)
+
+
+def _take_functions(
+    scope: ast.Module | ast.ClassDef, prefix: str
+) -> Iterator[tuple[str, FunctionNode]]:
+    """Remove the functions from a module or a class, and yield them; those inside them stay."""
+    rest = []
+    for node in scope.body:
+        if isinstance(node, FunctionNode):
+            yield f"{prefix}{node.name}", node
+            continue
+        rest.append(node)
+        if isinstance(node, ast.ClassDef):
+            yield from _take_functions(node, f"{prefix}{node.name}.")
+    scope.body = rest
+
+
+def called_functions(calls: Sequence[CallEdge] | None) -> list[str] | None:
+    """Return the names of the functions that were called; None if that is not known."""
+    return None if calls is None else sorted({_name_of(code) for code, _ in calls})
+
+
+def _name_of(code: CodeType) -> str:
+    return f"{code.co_filename}:{code.co_firstlineno}:{code.co_name}"

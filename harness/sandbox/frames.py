@@ -113,7 +113,7 @@ class Pipes(NamedTuple):
     """Receives what the child prints."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class InterpreterOrder(msgspec.Struct, frozen=True):
     """What a fresh interpreter has to do."""
 
     function: str

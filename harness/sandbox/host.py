@@ -21,9 +21,23 @@ from typing import NoReturn
 
 import msgspec
 
-from harness.sandbox.child import Work, import_function, run_child
-from harness.sandbox.confinement import confine_host
-from harness.sandbox.fork import Fork
+from harness.sandbox.child import ChildWork, import_function, run_child
+from harness.sandbox.confinement import (
+    confine_host,
+    drop_privileges,
+    enter_own_scratch,
+    refuse_system_calls,
+)
+from harness.sandbox.fork import (
+    INTERVAL,
+    Fork,
+    adopt_descendants,
+    count_processes,
+    die_with_parent,
+    end_others,
+    make_untraceable,
+    wait_for_child,
+)
 from harness.sandbox.frames import (
     ANSWER,
     HEADER,
@@ -32,20 +46,9 @@ from harness.sandbox.frames import (
     Pipes,
     TaskOrder,
 )
-from harness.sandbox.limits import Limits, limit_resources
-from harness.sandbox.namespaces import drop_privileges, enter_own_scratch
-from harness.sandbox.scratch import empty_folder
-from harness.sandbox.seccomp import refuse_system_calls
-from harness.sandbox.supervision import (
-    adopt_descendants,
-    count_processes,
-    die_with_parent,
-    end_others,
-    make_untraceable,
-    reap,
-)
+from harness.sandbox.limits import Limits, empty_folder, limit_resources
 
-Prepare = Callable[[bytes], Work]
+Prepare = Callable[[bytes], ChildWork]
 """Turns a task into the work of a child; runs in the host, and must not run code under test."""
 
 
@@ -53,10 +56,10 @@ def main() -> None:
     """Serve tasks from the socket whose file descriptor is the first argument."""
     control = socket.socket(fileno=int(sys.argv[1]))
     order = msgspec.msgpack.decode(_receive(control)[1], type=HostOrder)
-    _Host(control, order).serve()
+    _TaskServer(control, order).serve()
 
 
-class _Host:
+class _TaskServer:
     """The process that serves tasks, one at a time."""
 
     def __init__(self, control: socket.socket, order: HostOrder) -> None:
@@ -95,13 +98,16 @@ class _Host:
         for descriptor in pipes:
             os.close(descriptor)
         self.control.sendall(ANSWER.pack(int(self.isolated)))
-        status = self._wait(child.pid, before + order.limits.total_processes + order.forks)
+        most = before + order.limits.total_processes + order.forks
+        status = wait_for_child(
+            child.pid, self._is_told_to_kill, lambda: count_processes(self.isolated) > most
+        )
         end_others(self.isolated)
         if not self.isolated:
             empty_folder(self.scratch)
         return status
 
-    def _start_child(self, work: Work, order: TaskOrder, pipes: Pipes) -> NoReturn:
+    def _start_child(self, work: ChildWork, order: TaskOrder, pipes: Pipes) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
@@ -115,20 +121,13 @@ class _Host:
         os.chdir(self.scratch)
         limit_resources(limits)
 
-    def _wait(self, child: int, most: int) -> int:
-        """Return the child's wait status, or that of SIGKILL if the child has to be killed."""
-        while True:
-            waited: list[socket.socket | int] = [self.control, self.ended]
-            ready, _, _ = select.select(waited, [], [], 0.05)
-            if self.ended in ready:
-                os.read(self.ended, 4096)
-            status = reap(child)
-            if status is not None:
-                return status
-            if self.control in ready and _receive(self.control)[0] == KILL:
-                return signal.SIGKILL  # the wait status of a signal is its number
-            if count_processes(self.isolated) > most:
-                return signal.SIGKILL
+    def _is_told_to_kill(self) -> bool:
+        """Wait for a message or the end of a process; return whether the child must be killed."""
+        events: list[socket.socket | int] = [self.control, self.ended]
+        ready, _, _ = select.select(events, [], [], INTERVAL)
+        if self.ended in ready:
+            os.read(self.ended, 4096)
+        return self.control in ready and _receive(self.control)[0] == KILL
 
 
 def _fail(error: Exception, _send: object) -> NoReturn:

@@ -31,8 +31,14 @@ from harness.sandbox.frames import (
     Pipes,
     TaskOrder,
 )
-from harness.sandbox.limits import Limits, child_environment, hiding_own_folders
-from harness.sandbox.scratch import make_scratch_folder, remove_folder, remove_own
+from harness.sandbox.limits import (
+    Limits,
+    child_environment,
+    hiding_own_folders,
+    make_scratch_folder,
+    remove_folder,
+    remove_own,
+)
 from harness.sandbox.signals import ignore_requests
 
 PATIENCE = 0.1
@@ -223,7 +229,7 @@ class HostedProcess:
         self.lost = False
 
     def end(self, patience: float = PATIENCE) -> int:
-        """See `Process.end`."""
+        """See `ChildProcess.end`."""
         if self._status is None:
             try:
                 status = self._wait(patience)

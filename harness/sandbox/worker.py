@@ -22,7 +22,7 @@ import msgspec
 from harness.core.vocabulary import visible
 from harness.sandbox.frames import (
     Frame,
-    Order,
+    InterpreterOrder,
     Pipes,
     TaskOrder,
     decode_body,
@@ -41,7 +41,7 @@ from harness.sandbox.hosts import (
 )
 from harness.sandbox.limits import Limits, child_environment, hiding_own_folders
 
-START_UP = 60.0
+INTERPRETER_START_UP = 60.0
 """Seconds that a fresh interpreter may take to start on a busy machine."""
 
 
@@ -53,7 +53,7 @@ class NoFrame(Enum):
     ENDED = "the child has ended, or has closed its pipe"
 
 
-class Process(Protocol):
+class ChildProcess(Protocol):
     """A process that can be ended."""
 
     @property
@@ -72,7 +72,7 @@ class Process(Protocol):
 class Worker:
     """A child process, and the main process's ends of its pipes."""
 
-    def __init__(self, process: Process, tickets: int, frames: int, output: int) -> None:
+    def __init__(self, process: ChildProcess, tickets: int, frames: int, output: int) -> None:
         self._process, self._ticket = process, b""
         self._tickets: int | None = tickets
         self._bodies: queue.Queue[bytes | None] = queue.Queue(maxsize=1)
@@ -98,7 +98,7 @@ class Worker:
     def wait_until_ready(self) -> None:
         """Wait for the empty frame that a fresh interpreter sends once it has started."""
         with contextlib.suppress(queue.Empty):
-            if self._bodies.get(timeout=START_UP) is None:
+            if self._bodies.get(timeout=INTERPRETER_START_UP) is None:
                 self._bodies.put(None)  # it has ended; the first request will return ENDED
 
     def request(self, seconds: float, message: bytes | None = None) -> Frame | NoFrame:
@@ -167,7 +167,7 @@ class SpawnedProcess:
         self._process = process
 
     def end(self, patience: float = PATIENCE) -> int:
-        """See `Process.end`."""
+        """See `ChildProcess.end`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
         self._process.terminate()  # its supervisor kills the descendants
@@ -220,16 +220,12 @@ def spawn_worker(function: str, data: bytes, scratch: Path, limits: Limits) -> W
         _detach(stream) for stream in (process.stdin, process.stdout, process.stderr)
     )
     with contextlib.suppress(OSError):  # it has already ended; its exit status shows why
-        write_all(request, _encode(Order(function, data, hiding_own_folders(limits))))
+        order = InterpreterOrder(function, data, hiding_own_folders(limits))
+        encoded = msgspec.msgpack.encode(order)
+        write_all(request, len(encoded).to_bytes(8, "big") + encoded)
     worker = Worker(SpawnedProcess(process), request, receive, listen)
     worker.wait_until_ready()
     return worker
-
-
-def _encode(order: Order) -> bytes:
-    """Return an order as `harness.sandbox.child.main` reads it: eight bytes of length first."""
-    data = msgspec.msgpack.encode(order)
-    return len(data).to_bytes(8, "big") + data
 
 
 def _detach(stream: IO[bytes] | None) -> int:

@@ -28,7 +28,7 @@ from harness.runs.cached_runs import RUNS, keys_of
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
-from harness.sandbox.pool import available_cores, map_in_parallel
+from harness.sandbox.parallel import available_cores, map_in_parallel
 from harness.training.experiment import Crash, Recipe, TrainingExperiment
 from harness.training.record import (
     HIDDEN,

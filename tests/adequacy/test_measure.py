@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.pages.probe import Probe
-from harness.runs import oracles
+from harness.runs import cached_runs
 from tests.adequacy.__main__ import (
     DOCUMENT,
     differences,
@@ -51,7 +51,7 @@ def test_every_rule_has_a_row_with_the_number_of_its_mutants() -> None:
 def test_mutants_of_a_layer_are_seen_only_in_the_gradients_of_its_own_leaves(
     monkeypatch: pytest.MonkeyPatch, layer: str, probe: str
 ) -> None:
-    monkeypatch.setattr(oracles, "find_spec", lambda _: None)
+    monkeypatch.setattr(cached_runs, "find_spec", lambda _: None)
     (rule,) = [rule for rule in find_layers(ROOT) if rule.name == layer]
     source = (ROOT / rule.path).read_bytes()
     own = [
@@ -70,7 +70,7 @@ def test_what_the_table_says_of_a_few_rules_is_what_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without oracles, which take seconds to start; other diagnostics raise an alarm as well."""
-    monkeypatch.setattr(oracles, "find_spec", lambda _: None)
+    monkeypatch.setattr(cached_runs, "find_spec", lambda _: None)
     reaching = ("stack-three", "logsumexp-thrice", "minimum-of-two", "minimum-broadcast")
     ops = tuple(name.partition(".")[2] for name in FEW)
     cases = [case for case in all_cases() if case.name.startswith(ops)]

@@ -30,8 +30,9 @@ from harness.engines.library import Library
 from harness.experiment.baseline import Baseline
 from harness.pages.probe import Probe
 from harness.runs.cache import open_cache
+from harness.runs.observer import observe
 from harness.runs.protocol import SEED
-from harness.runs.trial import Trial, observe
+from harness.runs.trial import Trial
 from tests.adequacy.mutants import Rule
 from tests.adequacy.truth import Answer, Case, answer, wrong_cases
 from tests.strength.mutants import Mutant

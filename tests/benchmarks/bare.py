@@ -26,12 +26,12 @@ def record(folder: Path) -> None:
     """Run the matrix, and store every task that a child is started for."""
     from harness.cli import main
     from harness.runs import isolated
-    from harness.runs.protocol import Task, encode_task
+    from harness.runs.protocol import ChildTask, encode_task
     from harness.sandbox.worker import Worker
 
     start = isolated.start_worker
 
-    def recorded(task: Task, scratch: Path | None = None) -> Worker:
+    def recorded(task: ChildTask, scratch: Path | None = None) -> Worker:
         (folder / uuid.uuid4().hex).write_bytes(encode_task(task))
         return start(task, scratch)
 
@@ -58,9 +58,9 @@ def replay(folder: Path) -> float:
 
 
 def _run(job: Job) -> None:
-    from harness.runs.child import _prepare_job, _Session
+    from harness.runs.job import _Session, prepare_job
 
-    _prepare_job(job)
+    prepare_job(job)
     child = os.fork()
     if child == 0:
         session = _Session(job)

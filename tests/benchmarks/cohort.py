@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.sandbox.supervision import die_with_parent
+from harness.sandbox.fork import die_with_parent
 from tests.benchmarks.course import write_course
 from tests.harness.grade.cluster import Cluster
 

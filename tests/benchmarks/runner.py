@@ -31,7 +31,7 @@ from rich.table import Table
 
 from harness.core.message import from_parts
 from harness.experiment.cached import CachedReport
-from harness.runs.database import CHECKSUM
+from harness.runs.cache import CHECKSUM
 from tests.benchmarks.engine import ONE_THREAD, ROOT
 from tests.benchmarks.processes import Watched, watched
 from tests.benchmarks.report import machine

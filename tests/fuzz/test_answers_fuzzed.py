@@ -25,16 +25,15 @@ from harness.core.run import Array, Digest, Failure, Measured, Run, TraceStep, p
 from harness.core.vocabulary import LOSSES, OUTCOMES
 from harness.report.json import to_json
 from harness.runs import isolated as host
-from harness.runs.cache import Cache
+from harness.runs.cache import Cache, Database
 from harness.runs.cached_runs import RUNS
-from harness.runs.database import Database
 from harness.runs.protocol import (
     KINDS,
+    ChildReply,
     EngineLoaded,
-    Output,
     Program,
     ProgramEnd,
-    Reply,
+    ProgramOutput,
     decode_reply,
     encode_reply,
 )
@@ -88,10 +87,10 @@ runs = st.builds(
         max_size=1,
     ),
 )
-replies: st.SearchStrategy[Reply] = st.one_of(
+replies: st.SearchStrategy[ChildReply] = st.one_of(
     st.builds(EngineLoaded, st.none() | failures),
     runs,
-    st.builds(Output, st.binary(max_size=20)),
+    st.builds(ProgramOutput, st.binary(max_size=20)),
     st.builds(ProgramEnd, st.none() | failures),
 )
 junk = st.recursive(
@@ -163,7 +162,7 @@ def arrays_in(record: object) -> Iterator[Array]:
 
 
 @given(st.data(), replies)
-def test_a_body_is_a_reply_or_nothing(data: st.DataObject, message: Reply) -> None:
+def test_a_body_is_a_reply_or_nothing(data: st.DataObject, message: ChildReply) -> None:
     kind = data.draw(st.sampled_from([*KINDS, b"", b"X"]))
     body = bytes([VERSION]) + kind + A_TICKET + records(data, message)
     if data.draw(st.booleans()):
@@ -177,7 +176,7 @@ def test_a_body_is_a_reply_or_nothing(data: st.DataObject, message: Reply) -> No
 
 @given(st.data(), st.lists(st.lists(replies, max_size=4), max_size=3))
 def test_whatever_a_child_sends_there_is_one_run_for_each_item(
-    data: st.DataObject, children: list[list[Reply]]
+    data: st.DataObject, children: list[list[ChildReply]]
 ) -> None:
     job = msgspec.structs.replace(tiny_job(), limits=Limits(seconds=0.2))
     streams = [[piece(data, message) for message in [EngineLoaded(), *child]] for child in children]
@@ -194,7 +193,7 @@ def test_whatever_a_child_sends_there_is_one_run_for_each_item(
 @FEW
 @given(st.data(), st.lists(replies, max_size=6))
 def test_whatever_a_program_sends_there_is_a_printout(
-    data: st.DataObject, sent: list[Reply]
+    data: st.DataObject, sent: list[ChildReply]
 ) -> None:
     program = Program("", "page.md", 1, limits=Limits(seconds=0.2))
     with playing([[piece(data, message) for message in sent]]), in_time():
@@ -203,16 +202,16 @@ def test_whatever_a_program_sends_there_is_a_printout(
     assert len(printout.text) <= 4 * host.MOST_PRINTED
 
 
-def encoded(message: Reply, ticket: bytes) -> bytes:
+def encoded(message: ChildReply, ticket: bytes) -> bytes:
     """The bytes of a sound frame."""
     return encode_frame(encode_reply(message), ticket)
 
 
-Piece = tuple[bool, Reply | bytes]
+Piece = tuple[bool, ChildReply | bytes]
 """Whether it waits for a ticket, and a frame that will carry it or bytes as they are."""
 
 
-def piece(data: st.DataObject, message: Reply) -> Piece:
+def piece(data: st.DataObject, message: ChildReply) -> Piece:
     """What a child does next."""
     asks = data.draw(st.sampled_from([True, True, True, False]))
     how = data.draw(st.sampled_from(["sound", "sound", "framed", "raw", "long"]))

@@ -30,7 +30,7 @@ from harness.pages.probe import Probe, read_probes
 from harness.pages.translation import translated
 from harness.patch import parse_patch
 from harness.report.language import open_language
-from harness.runs.inputs import draw
+from harness.runs.trial import draw
 from harness.training.experiment import read_expectation, read_recipe
 from tests.examples import examples
 from tests.fuzz.changes import changed, originals, spoiled, texts

@@ -93,7 +93,7 @@ def hide_oracles(patch: pytest.MonkeyPatch) -> None:
 
     The key of a cached result does not know about that, so this takes another cache.
     """
-    patch.setattr("harness.runs.oracles.find_spec", lambda _: None)
+    patch.setattr("harness.runs.cached_runs.find_spec", lambda _: None)
     for name, folder in _other_caches().items():
         patch.setenv(name, folder)
 

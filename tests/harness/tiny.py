@@ -1,12 +1,17 @@
 """Engines and probes small enough to be read, for tests of what runs them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from harness.engines.engine import Dialect, Engine
 from harness.experiment.patching import put
 from harness.pages.page import read_page
 from harness.pages.probe import Probe, read_probes
-from harness.runs.protocol import Job, Step
+from harness.runs import isolated
+from harness.runs.protocol import Job, JobStep
 from harness.sandbox.limits import Limits
 
 TINY = '''\
@@ -73,6 +78,14 @@ def tiny_probes(text: str = PROBES) -> tuple[Probe, ...]:
     return read_probes(text, "probes.py")
 
 
+@contextmanager
+def hosted(forks: bool) -> Iterator[None]:
+    """Start children as forks of a host, or as fresh interpreters as on other systems."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(isolated, "HOSTED", forks)
+        yield
+
+
 def tiny_job(
     text: str = TINY,
     probes: str = PROBES,
@@ -80,6 +93,6 @@ def tiny_job(
     limits: Limits = Limits(),  # noqa: B008  frozen
 ) -> Job:
     engine, read = tiny_engine(text), tiny_probes(probes)
-    steps = tuple(Step(i, loss) for i, probe in enumerate(read) for loss in probe.losses)
+    steps = tuple(JobStep(i, loss) for i, probe in enumerate(read) for loss in probe.losses)
     sources = dict(engine.sources)
     return Job(engine.dialect, str(engine.root), sources, (), read, steps, measure, limits=limits)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from harness.cli import main
 from harness.pages.catalogue import Catalogue
 from harness.pages.probe import Probe
-from harness.runs import oracles
+from harness.runs import cached_runs
 
 _all_shared = Catalogue.shared_probes.func
 
@@ -19,7 +19,7 @@ def _some_shared(catalogue: Catalogue) -> dict[str, Probe]:
 
 
 if __name__ == "__main__":
-    oracles.find_spec = lambda name: None if name == "torch" else find_spec(name)
+    cached_runs.find_spec = lambda name: None if name == "torch" else find_spec(name)
     Catalogue.shared_probes = cached_property(_some_shared)
     Catalogue.shared_probes.__set_name__(Catalogue, "shared_probes")
     main()

@@ -33,10 +33,10 @@ from harness.core.run import Run
 from harness.engines.engine import Dialect
 from harness.pages.probe import read_probes
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import Job, Step
+from harness.runs.protocol import Job, JobStep
 from harness.sandbox.hosts import _idle
 from harness.sandbox.limits import Limits
-from tests.harness.tiny import TINY
+from tests.harness.tiny import TINY, hosted
 
 HERE = Path(__file__).parent
 SAMPLES = sorted(path.stem for path in (HERE / "engines").glob("*.py"))
@@ -119,7 +119,7 @@ def attacked(text: str) -> str:
 def job(text: str, root: Path, limits: Limits = Limits()) -> Job:  # noqa: B008  frozen
     """The attacked probe, one that is not attacked, and one that inspects the process."""
     probes = read_probes(PROBES, "probes.py")
-    steps = (Step(0, "weighted"), Step(1, "weighted"), Step(2, None))
+    steps = (JobStep(0, "weighted"), JobStep(1, "weighted"), JobStep(2, None))
     return Job(Dialect("tiny"), str(root), {"tiny.py": text}, (), probes, steps, limits=limits)
 
 
@@ -128,7 +128,8 @@ def unharmed(fork: bool, namespaces: bool) -> list[Run]:
     """What the other two probes show where nobody attacks."""
     limits = Limits(namespaces=namespaces, seconds=SECONDS)
     text = f"def attack(tensor):\n    pass\n\n\n{TINY}"
-    return run_isolated(job(text, Path("/nowhere"), limits), fork=fork)[1:]
+    with hosted(fork):
+        return run_isolated(job(text, Path("/nowhere"), limits))[1:]
 
 
 @pytest.fixture
@@ -223,7 +224,8 @@ def test_an_attack_affects_only_its_own_run(
     before = contents(playground / "field")
     generous = {"seconds": SECONDS, "cpu_seconds": CPU_SECONDS}
     limits = Limits(**(generous | said.get("LIMITS", {})), namespaces=namespaces)
-    runs = run_isolated(job(engine(sample), playground / "field" / "engine", limits), fork=fork)
+    with hosted(fork):
+        runs = run_isolated(job(engine(sample), playground / "field" / "engine", limits))
     attacked, *others = runs
     kind = attacked.failure.type if attacked.failure else None
     assert kind in ends or "any" in ends, attacked.failure

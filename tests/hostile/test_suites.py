@@ -15,8 +15,8 @@ from harness.grade.grading import grade_suite
 from harness.grade.plan import GradingPlan, plan_grading
 from harness.grade.suite import SuiteReport
 from harness.runs.cache import open_cache
+from harness.sandbox.confinement import namespaces_available
 from harness.sandbox.limits import Limits
-from harness.sandbox.namespaces import namespaces_available
 from tests.harness.bundled import CATALOGUE
 
 HERE = Path(__file__).parent / "suites"

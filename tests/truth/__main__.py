@@ -26,8 +26,8 @@ from harness.core.errors import BreaklabError
 from harness.engines.engine import find_engine
 from harness.experiment.patching import Experiment, applies, clean_engine, prepare
 from harness.pages.catalogue import open_catalogue
-from harness.runs.inputs import draw
 from harness.runs.protocol import SEED
+from harness.runs.trial import draw
 from tests.harness.command import harness
 from tests.truth.recorder import Case, Record
 from tests.truth.verdicts import differences, false_sentences, infection, true_outcome

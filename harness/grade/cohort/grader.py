@@ -16,7 +16,7 @@ import msgspec
 from harness.core.files import cache_folder
 from harness.grade.files import write_files
 from harness.grade.suite import SuiteReport
-from harness.sandbox.scratch import scratch_folder
+from harness.sandbox.limits import scratch_folder
 
 COPIES = cache_folder() / "submissions"
 """The folder with the copies being graded, which a submission must not read."""

@@ -21,8 +21,8 @@ from harness.core.vocabulary import shortened
 from harness.grade.cohort.grader import COPIES, Grade, grade_files, rejection
 from harness.grade.suite import SuiteReport
 from harness.sandbox.hosts import close_hosts
-from harness.sandbox.scratch import remove_abandoned
-from harness.sandbox.server import Server, end_all
+from harness.sandbox.limits import remove_abandoned
+from harness.sandbox.parallel import Server, end_all
 from harness.sandbox.signals import terminate
 
 MOST_ATTEMPTS = 3

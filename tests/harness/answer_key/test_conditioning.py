@@ -17,12 +17,13 @@ from harness.core.run import Measured, Run, pack
 from harness.core.vocabulary import LOSSES, Loss
 from harness.engines.engine import Dialect, Engine, find_engine
 from harness.engines.library import Library
-from harness.experiment.baseline import Baseline, Pair
+from harness.experiment.baseline import Baseline, RunId
 from harness.experiment.context import OpenContext
 from harness.grade.submission import prepare_bare
 from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache
-from harness.runs.trial import Trial, observe
+from harness.runs.observer import observe
+from harness.runs.trial import Trial
 from tests.harness.answer_key.reassociation import reassociated, slightly_wrong
 from tests.harness.bundled import CATALOGUE
 
@@ -265,7 +266,7 @@ def test_no_shared_probe_is_ill_conditioned_on_a_variant(page: Any) -> None:
     assert BASELINE.ill_conditioned(experiment.broken, SHARED) == {}
 
 
-def judged(engine: Engine, keys: Mapping[Pair, Run]) -> dict[Pair, Judgement]:
+def judged(engine: Engine, keys: Mapping[RunId, Run]) -> dict[RunId, Judgement]:
     """The judgements on an engine whose every run counts as changed, on all shared probes."""
     judgements = {}
     for run in BASELINE.broken_alone(engine, SHARED):

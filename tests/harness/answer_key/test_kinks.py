@@ -16,7 +16,8 @@ from harness.core.vocabulary import Loss, Outcome
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 from harness.pages.probe import read_probes
-from harness.runs.trial import Trial, observe
+from harness.runs.observer import observe
+from harness.runs.trial import Trial
 from tests.examples import examples
 
 

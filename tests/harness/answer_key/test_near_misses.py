@@ -20,7 +20,7 @@ from harness.core.run import Digest, Measured, NumericArray, Run, TraceStep, pac
 from harness.core.vocabulary import LOSSES
 from harness.engines.engine import find_engine
 from harness.experiment.patching import prepare
-from harness.experiment.quoting import End, quotable
+from harness.experiment.statements import End, quotable
 from harness.runs.recorder import Recorder
 from tests.examples import examples
 from tests.harness.bundled import CATALOGUE

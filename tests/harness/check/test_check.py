@@ -23,7 +23,7 @@ from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context, OpenContext
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.runs import oracles
+from harness.runs import cached_runs
 from harness.runs.cache import open_cache
 from harness.training import experiment as training
 from tests.harness.bundled import CATALOGUE
@@ -41,7 +41,7 @@ BENCH = Baseline(open_cache())
 def with_oracles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the few tests of this module that need an oracle's verdict."""
     request.getfixturevalue("without_oracles")  # first, since this fixture undoes it
-    monkeypatch.setattr(oracles, "find_spec", find_spec)
+    monkeypatch.setattr(cached_runs, "find_spec", find_spec)
 
 
 def context_of(catalogue: Catalogue) -> OpenContext:
@@ -435,7 +435,7 @@ def test_what_differs_is_not_equivalent(tmp_path: Path) -> None:
 def test_without_a_library_what_it_would_decide_is_only_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oracles, "find_spec", lambda _module: None)
+    monkeypatch.setattr(cached_runs, "find_spec", lambda _module: None)
     warnings = [
         finding for finding in checked(tmp_path, NOWHERE).findings if not finding.exit_status
     ]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.runs.cache import open_cache
-from harness.runs.oracles import LIBRARIES, run_on_library
+from harness.runs.cached_runs import LIBRARIES, run_on_library
 from tests.harness.bundled import CATALOGUE
 from tests.harness.cli.terminal import CTRL_C, CTRL_D, dialogue
 from tests.harness.command import harness, light_program

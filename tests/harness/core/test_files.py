@@ -159,7 +159,7 @@ OTHER_WRITERS = {
     "learn/scratch_copy.py": "a new folder, which is renamed when it is complete",
     "plugin/reloading.py": "a temporary folder",
     "plugin/sharing.py": "a temporary folder",
-    "sandbox/namespaces.py": "settings of the kernel",
+    "sandbox/confinement.py": "settings of the kernel",
     "grade/running.py": "the null device",
     "sandbox/child.py": "a descriptor that is open",
 }

@@ -163,7 +163,7 @@ def test_it_sees_neither_the_places_of_the_patch_nor_other_measurements(tmp_path
         (["import time", "time.sleep(60)"], "TimeLimit in the run"),
         (["return lambda: 1"], "`check` returned function"),
         (
-            ["import harness.runs.child as child", "child.encode_or_fail = lambda run: b'forged'"],
+            ["import harness.runs.job as job", "job.encode_or_fail = lambda run: b'forged'"],
             "`check` returned NoneType",
         ),
         (["run.measured['torch'] = 1", "return 0"], "it compared nothing"),
@@ -175,7 +175,7 @@ def test_what_is_no_verdict_is_declined_and_leaves_the_outcome_alone(
     pages = catalogue(tmp_path / "pages", body(*lines))
     found = verdict(pages)
     assert isinstance(found, Declined)
-    if "child" not in lines[0]:
+    if "harness.runs" not in lines[0]:
         assert said in str(found.reason)
     runs = report(pages, "half").runs
     assert {run.outcome for run in runs} == {"silent-corruption"}

@@ -14,9 +14,10 @@ from harness.engines.engine import Engine, find_engine
 from harness.engines.library import Library
 from harness.experiment.baseline import job_for
 from harness.pages.probe import Probe, read_probes
+from harness.runs.cached_runs import LIBRARIES
 from harness.runs.isolated import run_isolated
-from harness.runs.oracles import LIBRARIES
-from harness.runs.trial import Trial, observe
+from harness.runs.observer import observe
+from harness.runs.trial import Trial
 from harness.sandbox.limits import Limits
 
 Edit = tuple[str, str, str]

@@ -15,7 +15,7 @@ from harness.engines.engine import find_engine, read_source
 from harness.engines.loading import load
 from harness.patch import apply_patch, parse_patch
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import Job, Step
+from harness.runs.protocol import Job, JobStep
 from tests.harness.tiny import tiny_engine, tiny_job, tiny_probes
 
 PATCH = "@@ square @@\n-self.data**2\n+self.data**3\n"
@@ -91,7 +91,7 @@ def shows(lib):
     yield {"shows": float("self.data**3" in lines and "/nowhere/tiny.py" in lines)}
 """
     probes = tiny_probes(probe)
-    job = msgspec.structs.replace(patched_job(), probes=probes, steps=(Step(0, None),))
+    job = msgspec.structs.replace(patched_job(), probes=probes, steps=(JobStep(0, None),))
     assert run_isolated(job)[0].log[0]["shows"].numpy() == 1.0
 
 

@@ -16,7 +16,7 @@ from harness.experiment.baseline import Baseline, CleanRun
 from harness.experiment.description import JudgedRun
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
-from harness.experiment.questions import answer_question
+from harness.experiment.statements import answer_question
 from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import Question
 from harness.runs.cache import open_cache

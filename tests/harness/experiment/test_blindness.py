@@ -11,9 +11,10 @@ from harness.core.run import Run, pack
 from harness.core.vocabulary import Loss
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline, CleanRun
-from harness.experiment.description import JudgedRun, blind_probes
+from harness.experiment.description import JudgedRun
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
+from harness.experiment.statements import blind_probes
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.engine import Dialect, Engine
-from harness.experiment.branches import partial_change
+from harness.experiment.placement import partial_change
 from harness.patch import apply_patch, parse_patch
 from tests.harness.command import harness
 from tests.harness.engines.texts import changed, written

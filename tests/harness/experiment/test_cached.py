@@ -21,7 +21,7 @@ from harness.pages.page import Page
 from harness.runs import cache as cache_module
 from harness.runs.cache import LIBRARIES as CACHED_LIBRARIES
 from harness.runs.cache import Cache
-from harness.runs.oracles import LIBRARIES
+from harness.runs.cached_runs import LIBRARIES
 from tests.harness.command import harness
 from tests.harness.matrix.tiny import SQUARE, page, write_pages
 from tests.harness.reports import report_with, run_of

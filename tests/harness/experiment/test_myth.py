@@ -21,6 +21,7 @@ from harness.experiment.myth import (
 )
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import Page, read_page
+from harness.runs import isolated
 from harness.runs.cache import Cache
 from harness.runs.isolated import MOST_PRINTED, Printout, run_program
 from harness.runs.protocol import Program
@@ -28,6 +29,7 @@ from harness.sandbox.limits import Limits
 from tests.harness.command import harness
 from tests.harness.sound_myth import OUTPUT, PROGRAM, SOUND_MYTH, myth_that, myth_with
 from tests.harness.sound_page import SOUND, write_page
+from tests.harness.tiny import hosted
 
 QUICK = Limits(seconds=2)
 SHORT = Limits(cpu_seconds=1)
@@ -41,8 +43,9 @@ def fork(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def ran(source: str, *, fork: bool | None = None, limits: Limits) -> Printout:
-    return run_program(Program(source, "page.md", 11), limits, fork=fork)
+def ran(source: str, *, fork: bool = isolated.HOSTED, limits: Limits) -> Printout:
+    with hosted(fork):
+        return run_program(Program(source, "page.md", 11, limits=limits))
 
 
 def page_of(folder: Path, text: str = SOUND_MYTH) -> Page:

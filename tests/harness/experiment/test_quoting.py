@@ -7,7 +7,7 @@ import pytest
 
 from harness.engines.engine import find_engine
 from harness.experiment.patching import Experiment, prepare
-from harness.experiment.quoting import End, quotable
+from harness.experiment.statements import End, quotable
 from harness.pages.front_matter import Break
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness

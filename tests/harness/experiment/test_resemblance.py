@@ -3,7 +3,7 @@
 import pytest
 
 from harness.experiment.baseline import Baseline
-from harness.experiment.resemblance import resembling_probes
+from harness.experiment.conformance import resembling_probes
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 from tests.harness.engines.explored import engine_of

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.sandbox.supervision import die_with_parent
+from harness.sandbox.fork import die_with_parent
 
 ROOT = Path(__file__).parents[3]
 

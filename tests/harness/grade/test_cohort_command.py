@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.grade.cohort.grader import COPIES
-from harness.sandbox.namespaces import namespaces_available
+from harness.sandbox.confinement import namespaces_available
 from tests.harness.command import harness
 
 SUITE = """

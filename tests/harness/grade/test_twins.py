@@ -28,9 +28,9 @@ from harness.pages.front_matter import Break
 from harness.pages.probe import Probe
 from harness.runs.cache import open_cache
 from harness.runs.cached_runs import run_cached
-from harness.runs.coverage import changed_functions
 from harness.runs.isolated import MOST_LATE, EngineDoesNotLoad, run_isolated
 from harness.runs.protocol import Job
+from harness.runs.recorder import changed_functions
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE, bundled_pages
 

@@ -19,7 +19,7 @@ from harness.learn.scratch_copy import CopyOrigin, ScratchCopy, digest_of
 from harness.pages.catalogue import Catalogue
 from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache
-from harness.runs.coverage import changed_functions
+from harness.runs.recorder import changed_functions
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE
 from tests.harness.tiny import tiny_engine

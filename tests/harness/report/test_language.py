@@ -32,7 +32,7 @@ from harness.report.language import ENGLISH, VARIABLES, open_language, read_tran
 from harness.report.listing import PLURALS
 from harness.report.terminal import BRIEF, IN_PLACE_HEADING, NARROW_HEADING, WORDS
 from harness.runs.cache import open_cache
-from harness.runs.oracles import LIBRARIES, run_on_library
+from harness.runs.cached_runs import LIBRARIES, run_on_library
 from harness.training.experiment import Crash
 from harness.training.statistics import Shift
 from tests.harness.bundled import CATALOGUE, bundled_pages

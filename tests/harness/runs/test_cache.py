@@ -17,11 +17,11 @@ import harness
 from harness.core.run import Failure, Measured, Measurement, Run, pack
 from harness.core.vocabulary import Phase
 from harness.runs import cache as cache_module
-from harness.runs import cached_runs, database
-from harness.runs.cache import RUN_ROOMS, Cache, Kind, code_digest, key_of
+from harness.runs import cached_runs
+from harness.runs.cache import RUN_ROOMS, Cache, ResultKind, code_digest, key_of
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import Job, Step
+from harness.runs.protocol import Job, JobStep
 from tests.harness.tiny import PROBES, TINY, tiny_job
 
 
@@ -44,7 +44,7 @@ CHANGES: dict[str, Callable[[Job], Job]] = {
     "that it is traced": lambda job: changed(
         steps=tuple(step._replace(traced=True) for step in job.steps)
     )(job),
-    "the loss": changed(steps=(Step(0, "weighted"),)),
+    "the loss": changed(steps=(JobStep(0, "weighted"),)),
     "the probe's text": lambda job: with_probe(job, source=PROBES + "\n"),
     "the probe's name": lambda job: with_probe(job, name="other"),
     "the step at which it resumes": lambda job: with_probe(job, resume_at=2),
@@ -311,7 +311,7 @@ def test_a_locked_store_is_waited_for_once(
 ) -> None:
     path = tmp_path / "runs"
     Cache(path).put(RUNS, {})
-    monkeypatch.setattr(database, "PATIENCE", 0.01)
+    monkeypatch.setattr(cache_module, "PATIENCE", 0.01)
     cache = Cache(path)
     with sqlite3.connect(path) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -346,7 +346,7 @@ def test_a_store_that_has_grown_too_large_starts_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cache(tmp_path / "runs").put(RUNS, {b"key": Run("p", None)})
-    monkeypatch.setattr(database, "LARGEST", 0)
+    monkeypatch.setattr(cache_module, "LARGEST", 0)
     assert Cache(tmp_path / "runs").get(RUNS, [b"key"]) == {}
 
 
@@ -380,7 +380,7 @@ def test_all_code_of_the_harness_is_in_the_key(
 
 
 def test_kinds_with_the_same_facts_have_different_keys() -> None:
-    one, other = Kind[Run]("one", Run, RUN_ROOMS), Kind[Run]("other", Run, RUN_ROOMS)
+    one, other = ResultKind[Run]("one", Run, RUN_ROOMS), ResultKind[Run]("other", Run, RUN_ROOMS)
     assert key_of(one, "facts") != key_of(other, "facts")
 
 
@@ -388,7 +388,7 @@ def test_a_flipped_bit_is_a_missing_row(tmp_path: Path) -> None:
     path = tmp_path / "runs"
     cache = Cache(path)
     cache.put(RUNS, KEPT)
-    rows = [*database.Database(path)._select(list(KEPT))]
+    rows = [*cache_module.Database(path)._select(list(KEPT))]
     assert len(rows) == len(KEPT)
     for position, (key, row) in enumerate(rows):
         assert isinstance(row, bytes)

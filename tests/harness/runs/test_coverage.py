@@ -13,8 +13,8 @@ from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import read_probes
 from harness.runs.cache import Cache, open_cache
-from harness.runs.coverage import changed_functions
-from harness.runs.protocol import Step
+from harness.runs.protocol import JobStep
+from harness.runs.recorder import changed_functions
 from tests.harness.tiny import patched
 
 ENGINE = """\
@@ -131,7 +131,7 @@ def test_a_copy_of_the_engine_elsewhere_calls_functions_of_its_own(tmp_path: Pat
         engine = replace(clean, root=Path(root))
         original = replace(CLEAN, root=Path(root))
         assert bench.reaching(original, engine.sources, PROBES[:2]) == (
-            *(Step(1, loss) for loss in PROBES[1].losses),
+            *(JobStep(1, loss) for loss in PROBES[1].losses),
         )
 
 

@@ -17,8 +17,9 @@ from harness.engines.library import Library
 from harness.experiment.baseline import Baseline
 from harness.pages.probe import Probe, read_probes
 from harness.runs.cache import open_cache
+from harness.runs.observer import LARGE, observe
 from harness.runs.protocol import is_possible
-from harness.runs.trial import LARGE, Trial, observe
+from harness.runs.trial import Trial
 from tests.harness.bundled import CATALOGUE
 from tests.harness.diagnostics.rewritten import Change, changed
 

@@ -16,8 +16,9 @@ from harness.engines.library import Library
 from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import read_probes
 from harness.runs import hips
-from harness.runs.oracles import LIBRARIES as ANSWERING
-from harness.runs.trial import Trial, observe
+from harness.runs.cached_runs import LIBRARIES as ANSWERING
+from harness.runs.observer import observe
+from harness.runs.trial import Trial
 from tests.minigrad.against_torch import LIBRARIES, Program, assert_same_as_torch, of
 from tests.minigrad.computing import COMPUTING
 from tests.minigrad.moving import MOVING

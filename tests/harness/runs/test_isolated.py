@@ -5,6 +5,7 @@ import os
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated, watching
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.limits import Limits
-from tests.harness.tiny import TINY, tiny_job
+from tests.harness.tiny import TINY, hosted, tiny_job
 
 PATIENT = Limits(seconds=600)
 
@@ -23,8 +24,9 @@ PATIENT = Limits(seconds=600)
 @pytest.fixture(
     params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["forked", "spawned"]
 )
-def fork(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
+def fork(request: pytest.FixtureRequest) -> Iterator[bool]:
+    with hosted(request.param):
+        yield bool(request.param)
 
 
 @pytest.mark.parametrize(("alone", "ended"), [(True, 4), (False, 5)])
@@ -75,8 +77,9 @@ GARBAGE = f"exec({_WRITE_EVERYWHERE!r})"
 """Writes bytes that are not a frame to every descriptor that the child has."""
 
 
-def test_runs_come_back_in_order_and_with_their_numbers(fork: bool) -> None:
-    runs = run_isolated(tiny_job(), fork=fork)
+@pytest.mark.usefixtures("fork")
+def test_runs_come_back_in_order_and_with_their_numbers() -> None:
+    runs = run_isolated(tiny_job())
     assert [(run.probe, run.loss) for run in runs] == [
         *(("square", "uniform"), ("square", "weighted")),
         *(("square-again", "uniform"), ("square-again", "weighted")),
@@ -89,7 +92,9 @@ def test_runs_come_back_in_order_and_with_their_numbers(fork: bool) -> None:
 
 
 def test_both_ways_observe_the_same() -> None:
-    forked, spawned = (run_isolated(tiny_job(), fork=way) for way in (True, False))
+    forked = run_isolated(tiny_job())
+    with hosted(False):
+        spawned = run_isolated(tiny_job())
     for one, other in zip(forked, spawned, strict=True):
         assert (one.output, one.gradients, one.log) == (other.output, other.gradients, other.log)
 
@@ -109,28 +114,31 @@ def test_both_ways_observe_the_same() -> None:
         (GARBAGE, "ForgedResult", False),
     ],
 )
+@pytest.mark.usefixtures("fork")
 def test_an_abnormal_end_is_that_runs_failure_and_the_others_go_on(
-    fork: bool, does: str, type_: str, repeatable: bool
+    does: str, type_: str, repeatable: bool
 ) -> None:
     limits = Limits(seconds=5) if type_ == "TimeLimit" else Limits(cpu_seconds=0.5)
-    runs = run_isolated(tiny_job(backward_that(does), limits=limits), fork=fork)
+    runs = run_isolated(tiny_job(backward_that(does), limits=limits))
     failures = [run.failure and (run.failure.type, run.failure.repeatable) for run in runs]
     others = (type_, repeatable) if type_ == "TimeLimit" else None  # after two, none is waited for
     assert failures == [*[(type_, repeatable)] * 2, others, others, others]
 
 
-def test_a_numpy_warning_is_not_a_failure_even_if_the_parent_raises_on_warnings(fork: bool) -> None:
+@pytest.mark.usefixtures("fork")
+def test_a_numpy_warning_is_not_a_failure_even_if_the_parent_raises_on_warnings() -> None:
     text = backward_that("import numpy as np; np.ones(1) / np.zeros(1)")
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        assert [run.failure for run in run_isolated(tiny_job(text), fork=fork)] == [None] * 5
+        assert [run.failure for run in run_isolated(tiny_job(text))] == [None] * 5
 
 
+@pytest.mark.usefixtures("fork")
 def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
-    fork: bool, capfd: pytest.CaptureFixture[str]
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     does = "print('garbage'); os.write(1, b'more'); os.write(2, b'and more')"
-    runs = run_isolated(tiny_job(backward_that(does), limits=PATIENT), fork=fork)
+    runs = run_isolated(tiny_job(backward_that(does), limits=PATIENT))
     assert [run.failure for run in runs] == [None] * 5
     assert capfd.readouterr() == ("", "")
 
@@ -146,10 +154,11 @@ def test_what_a_broken_engine_prints_stays_out_of_the_terminal(
         ("print('last words'); import os; os._exit(3)", "printed: last words"),
     ],
 )
-def test_an_engine_that_does_not_load_says_why(fork: bool, text: str, words: str) -> None:
+@pytest.mark.usefixtures("fork")
+def test_an_engine_that_does_not_load_says_why(text: str, words: str) -> None:
     limits = Limits(seconds=5) if "sleep" in text else Limits(cpu_seconds=0.5)
     with pytest.raises(EngineDoesNotLoad, match=words):
-        run_isolated(tiny_job(text, limits=limits), fork=fork)
+        run_isolated(tiny_job(text, limits=limits))
 
 
 LEFT_BEHIND = {
@@ -172,7 +181,7 @@ def test_no_process_and_no_file_is_left(
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     limits = replace(PATIENT, namespaces=namespaces)
-    runs = run_isolated(tiny_job(backward_that(does), limits=limits), fork=fork)
+    runs = run_isolated(tiny_job(backward_that(does), limits=limits))
     assert [run.failure for run in runs] == [None] * 5
     assert list((tmp_path / "scratch").glob("*/*")) == []
     close_hosts()
@@ -265,8 +274,9 @@ def test_after_a_shared_probe_that_changed_its_folder_the_others_share_a_process
     assert one.log == other.log
 
 
-def test_a_second_process_that_goes_on_as_the_first_is_not_believed(fork: bool) -> None:
-    runs = run_isolated(tiny_job(backward_that("os.fork()"), limits=PATIENT), fork=fork)
+@pytest.mark.usefixtures("fork")
+def test_a_second_process_that_goes_on_as_the_first_is_not_believed() -> None:
+    runs = run_isolated(tiny_job(backward_that("os.fork()"), limits=PATIENT))
     types = [run.failure.type if run.failure else None for run in runs]
     assert set(types) <= {None, "ForgedResult"}
     assert types[2:] == [None] * 3

@@ -11,11 +11,11 @@ from harness.core.run import Failure, Run
 from harness.core.vocabulary import Loss, Phase, Skipped
 from harness.pages.probe import Probe, read_probes
 from harness.runs import cached_runs
-from harness.runs import oracles as answers
+from harness.runs import cached_runs as answers
 from harness.runs.cache import Cache
-from harness.runs.first_use import prepare_library
+from harness.runs.cached_runs import run_on_library
 from harness.runs.isolated import EngineDoesNotLoad
-from harness.runs.oracles import run_on_library
+from harness.runs.job import prepare_library
 from tests.harness.verdicts import in_english, skipped
 
 TEXT = "def square(a=[1.0, 2.0]):\n    'A square.'\n    return a**2\n"

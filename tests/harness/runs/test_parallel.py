@@ -6,9 +6,8 @@ import pytest
 from harness.core.run import Run
 from harness.runs import cached_runs
 from harness.runs.cache import Cache
-from harness.runs.cached_runs import run_cached
+from harness.runs.cached_runs import run_cached, run_in_parallel
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
-from harness.runs.parallel import fill_cache
 from tests.harness.tiny import TINY, tiny_job
 
 JOBS = [tiny_job(), tiny_job(TINY.replace("2 *", "3 *"))]
@@ -24,7 +23,7 @@ def test_the_runs_are_cached_and_not_repeated(
 ) -> None:
     cache = Cache(None)
     expected = [untimed(run_isolated(job)) for job in JOBS]
-    fill_cache(JOBS, cache, processes)
+    run_in_parallel(JOBS, cache, processes)
     monkeypatch.setattr(cached_runs, "run_isolated", None)
     assert [untimed(run_cached(job, cache)) for job in JOBS] == expected
     assert expected[0] != expected[1]
@@ -34,7 +33,7 @@ def test_only_missing_runs_are_computed_and_none_for_an_engine_that_does_not_loa
     cache = Cache(None)
     job, broken = tiny_job(), tiny_job(f"{TINY}\nraise ValueError\n")
     first = run_cached(job.only([0]), cache)
-    fill_cache([job, broken], cache, 2)
+    run_in_parallel([job, broken], cache, 2)
     assert run_cached(job, cache)[0] == first[0]
     with pytest.raises(EngineDoesNotLoad, match="ValueError"):
         run_cached(broken, cache)

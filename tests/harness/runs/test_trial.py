@@ -11,7 +11,8 @@ from harness.engines.engine import Dialect
 from harness.engines.library import Library
 from harness.pages.catalogue import open_catalogue
 from harness.pages.probe import Probe, read_probes
-from harness.runs.trial import ReplyCache, Trial, observe
+from harness.runs.observer import observe
+from harness.runs.trial import ReplyCache, Trial
 
 LIBRARY = Library(Dialect(module="minigrad"), minigrad)
 NAMES = ("add-new-axis", "relu-at-kinks", "causal-two-heads", "sum-rows", "reused-interior-node")

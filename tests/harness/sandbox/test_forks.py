@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.sandbox import fork, forks
+from harness.sandbox import child, fork
 from harness.sandbox.child import Line
 from harness.sandbox.fork import can_fork, compute_in_fork
 from harness.sandbox.frames import TICKET_SIZE, Frame, Pipes
@@ -33,12 +33,12 @@ def test_the_answer_of_a_fork_that_was_already_reaped_arrives(
         os.chdir(tmp_path)
         line = Line(Pipes(os.dup(0), os.dup(0), os.dup(0)))
         line.ticket = bytes(TICKET_SIZE)
-        steps = forks.compute_in_forks(
+        steps = child.compute_in_forks(
             2, lambda i: (Frame(b"X", b"step %d" % i), True), lambda _: False, line, Limits()
         )
         return b"".join(steps)
 
-    monkeypatch.setattr(forks, "_reset_output", lambda: None)  # the output belongs to this process
+    monkeypatch.setattr(child, "_reset_output", lambda: None)  # the output belongs to this process
     monkeypatch.setattr(fork, "select", SimpleNamespace(select=look_too_early))
     received = compute_in_fork(answers) or b""
     assert b"step 0" in received

@@ -9,7 +9,7 @@ from multiprocessing import active_children
 import pytest
 
 from harness.cli.session import Background, CommandSession
-from harness.sandbox.pool import map_in_parallel
+from harness.sandbox.parallel import map_in_parallel
 from harness.sandbox.signals import Terminated, ignore_requests, requests_raised
 from tests.harness.command import REQUESTS, handlers_restored
 

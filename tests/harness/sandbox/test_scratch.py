@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import scratch
-from harness.sandbox.scratch import empty_folder, scratch_folder
+from harness.sandbox import limits
+from harness.sandbox.limits import empty_folder, scratch_folder
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which scratch folders are made."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    scratch._remove_abandoned_once.cache_clear()
+    limits._remove_abandoned_once.cache_clear()
     return tmp_path / "tmp"
 
 

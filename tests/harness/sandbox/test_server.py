@@ -7,9 +7,9 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from harness.sandbox import server
+from harness.sandbox import parallel
 from harness.sandbox.fork import can_fork
-from harness.sandbox.server import Server, end_all
+from harness.sandbox.parallel import Server, end_all
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this process cannot be forked")
 
@@ -36,7 +36,7 @@ def test_a_server_answers_until_it_is_ended() -> None:
 def test_idle_servers_end_although_they_ignore_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "_PATIENCE", 300.0)
+    monkeypatch.setattr(parallel, "_PATIENCE", 300.0)
     servers = [Server(_ignore) for _ in range(3)]
     for one in servers:
         one.connection.send("")
@@ -46,7 +46,7 @@ def test_idle_servers_end_although_they_ignore_the_request(
 
 
 def test_a_server_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_PATIENCE", 0.05)
+    monkeypatch.setattr(parallel, "_PATIENCE", 0.05)
 
     def stay(connection: Connection) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

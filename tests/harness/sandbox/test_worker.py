@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from harness.core.files import cache_folder, data_folder
-from harness.sandbox.child import Line, Work
+from harness.sandbox.child import ChildWork, Line
+from harness.sandbox.confinement import namespaces_available
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import ALLOWED_VARIABLES, Limits
-from harness.sandbox.namespaces import namespaces_available
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker, spawn_worker
 
 SECONDS = 60.0
@@ -44,7 +44,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
         worker.end()
 
 
-def opened(name: str) -> Callable[[bytes], Work]:
+def opened(name: str) -> Callable[[bytes], ChildWork]:
     """In a host: what prepares tasks for this function of the module."""
     return lambda data: partial(globals()[name], data)
 

@@ -5,20 +5,20 @@ ENDS = ["any"]
 
 def attack(tensor):
     import harness.core.run
-    import harness.runs.child
-    import harness.runs.inputs
+    import harness.runs.job
+    import harness.runs.observer
+    import harness.runs.protocol
     import harness.runs.trial
     import harness.sandbox.child
-    import harness.sandbox.forks
 
     nothing = (lambda *_, **__: None).__code__
     for function in (
         harness.core.run.pack,
-        harness.runs.trial._shared,
-        harness.runs.inputs.draw,
-        harness.runs.child.encode_or_fail,
-        harness.runs.child._Session.step,
+        harness.runs.observer._shared,
+        harness.runs.trial.draw,
+        harness.runs.protocol.encode_or_fail,
+        harness.runs.job._Session.step,
         harness.sandbox.child.run_child,
-        harness.sandbox.forks.serve_steps,
+        harness.sandbox.child.serve_steps,
     ):
         function.__code__ = nothing

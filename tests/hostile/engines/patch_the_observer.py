@@ -4,9 +4,9 @@ ENDS = ["any"]
 
 
 def attack(tensor):
-    import harness.runs.trial
-    import harness.runs.child
+    import harness.runs.job
+    import harness.runs.observer
 
-    harness.runs.trial.pack = harness.runs.child.observe = lambda *_, **__: None
-    harness.runs.trial._shared = lambda *_: ["all of it"]
-    harness.runs.child.Trial = harness.runs.child._run = None
+    harness.runs.observer.pack = harness.runs.job.observe = lambda *_, **__: None
+    harness.runs.observer._shared = lambda *_: ["all of it"]
+    harness.runs.job.Trial = harness.runs.job._run = None

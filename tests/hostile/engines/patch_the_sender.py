@@ -4,7 +4,7 @@ ENDS = ["any"]
 
 
 def attack(tensor):
-    import harness.runs.child
+    import harness.runs.job
     import harness.runs.protocol
     import harness.sandbox.child
     import harness.sandbox.frames
@@ -12,6 +12,6 @@ def attack(tensor):
 
     harness.sandbox.child.write_frame = harness.sandbox.frames.write_all = lambda *_: None
     harness.sandbox.frames.encode_frame = lambda *_: b"\0\0\0\x01?"
-    harness.runs.child.encode_or_fail = harness.runs.child.encode_reply = lambda *_: None
+    harness.runs.job.encode_or_fail = harness.runs.protocol.encode_reply = lambda *_: None
     harness.runs.protocol._BYTES = {}
     msgspec.msgpack.encode = lambda *_, **__: b""

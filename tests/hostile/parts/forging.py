@@ -13,7 +13,7 @@ import msgspec
 def _found():
     """The variables of the function that is waiting for this run.
 
-    It is `serve_steps` of `harness.sandbox.forks`, or `serve` of `harness.sandbox.child` in a fresh
+    It is `serve_steps` of `harness.sandbox.child`, or `serve` of `harness.sandbox.child` in a fresh
     interpreter.
     """
     frame = sys._getframe()

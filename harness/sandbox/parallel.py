@@ -1,24 +1,71 @@
-"""Forked processes that work in parallel, and that end when this one is ended."""
+"""Forks that compute for this process: servers for one request after another, and a pool.
+
+They end when this process does. Apart from `fork.py`, since importing `multiprocessing` would delay
+the start of every host.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
+import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import active_children, get_all_start_methods, get_context
+from multiprocessing import Pipe, active_children, get_all_start_methods, get_context
+from multiprocessing.connection import Connection
 from typing import TypeVar
 
-from harness.sandbox.scratch import remove_abandoned
+from harness.sandbox.fork import Fork, die_with_parent
+from harness.sandbox.limits import remove_abandoned
 from harness.sandbox.signals import Terminated, terminate
-from harness.sandbox.supervision import die_with_parent
+
+_PATIENCE = 3.0
+"""Seconds for servers to end themselves and everything that they have started."""
+
+
+class Server(Fork):
+    """A fork that answers requests from this process, until this process ends it."""
+
+    def __init__(self, serve: Callable[[Connection], object]) -> None:
+        """Fork; `serve` is called with its end of the connection."""
+        self.connection, other = Pipe()
+
+        def listen() -> None:
+            self.connection.close()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C signals the whole terminal
+            serve(other)
+
+        super().__init__(listen)
+        other.close()
+
+    def end(self) -> int:
+        """End it, after giving it a moment to end what it has started; return its wait status."""
+        end_all([self])
+        return self.kill()
+
+
+def end_all(servers: Sequence[Server]) -> None:
+    """End these servers, after giving them a moment to end what they have started."""
+    for server in servers:
+        server.connection.close()  # ends an idle server, however it handles SIGTERM
+        if server.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # reaped meanwhile by code under test
+                os.kill(server.pid, signal.SIGTERM)
+    end = time.monotonic() + _PATIENCE
+    for server in servers:
+        server.wait(end)
+        server.kill()
+
+
+# ----- A pool -----
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_PATIENCE = 5.0
+_JOIN_PATIENCE = 5.0
 """Seconds to wait for a process that has nothing left to do."""
 
 
@@ -50,7 +97,7 @@ def map_in_parallel(
         finally:
             pool.shutdown()  # a signal may have ended the wait, and Python would complain at exit
             for process in active_children():  # after that signal, shutdown has not joined them
-                process.join(_PATIENCE)
+                process.join(_JOIN_PATIENCE)
             remove_abandoned()  # a process that is terminated leaves its scratch folder
 
 
