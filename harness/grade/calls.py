@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
 
 
-class Calls:
+class CodeCalls:
     """The code objects of all functions that are called while recording, or whose code is read.
 
     A decorator may create a function from the source or the bytecode of another one. The new
@@ -69,5 +69,5 @@ class Calls:
                 self._called[id(code)] = code
 
 
-CALLS = Calls()
+CALLS = CodeCalls()
 """The recording of this process."""

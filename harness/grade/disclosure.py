@@ -37,7 +37,7 @@ _MOST_SCOPES = 2
 """A test and its class; a longer path of known names could spell anything."""
 
 
-class Words:
+class SubmissionWords:
     """The words in the Python files of a submission: written by its author, not by a run."""
 
     def __init__(self, submitted: SubmittedFiles) -> None:

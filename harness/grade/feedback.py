@@ -23,7 +23,7 @@ Feedback = Literal["score", "stage", "names"]
 `names`: everything."""
 
 
-class ShownBreak(msgspec.Struct, frozen=True, kw_only=True):
+class DisclosedBreak(msgspec.Struct, frozen=True, kw_only=True):
     """What may be shown of one break; everything else is unset."""
 
     break_: str | UnsetType = msgspec.field(name="break", default=UNSET)
@@ -55,7 +55,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why there is no score."""
     tests: int
-    breaks: list[ShownBreak] | UnsetType
+    breaks: list[DisclosedBreak] | UnsetType
     claims: dict[str, list[str]] | UnsetType
     seconds: float
     correct: list[CorrectEngine]
@@ -158,7 +158,7 @@ def _shown(
     judged: Scores,
     weights: Weights,
     titles: Mapping[str, str],
-) -> list[ShownBreak] | UnsetType:
+) -> list[DisclosedBreak] | UnsetType:
     match feedback:
         case "score":
             return UNSET
@@ -170,18 +170,18 @@ def _shown(
             return [_named(result, judged, weights, titles) for result in weighty]
 
 
-def _anonymous(result: BreakResult) -> ShownBreak:
-    return ShownBreak(
+def _anonymous(result: BreakResult) -> DisclosedBreak:
+    return DisclosedBreak(
         fate=result.fate, stage=result.stage, by=result.by, reached_by=result.reached_by
     )
 
 
 def _named(
     result: BreakResult, judged: Scores, weights: Weights, titles: Mapping[str, str]
-) -> ShownBreak:
+) -> DisclosedBreak:
     applies = result.fate != "does-not-apply"
     worth = round(weights.of(result) * judged.point, 6) if applies else 0.0
-    return ShownBreak(
+    return DisclosedBreak(
         break_=result.break_,
         title=titles.get(result.break_, UNSET),
         family=result.family,

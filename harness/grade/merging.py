@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Statements = list[ast.stmt]
-Version = Literal["clean", "broken"]
-Node = TypeVar("Node", bound=ast.AST)
+LiveVersion = Literal["clean", "broken"]
+AnyNode = TypeVar("AnyNode", bound=ast.AST)
 
-Branch = Callable[[Statements, Statements, Sequence[str] | None], ast.If]
+MakeBranch = Callable[[Statements, Statements, Sequence[str] | None], ast.If]
 """Returns the `if` of the clean and the broken statements, for the parameters that it may use; None
 outside all functions."""
 
@@ -28,33 +28,33 @@ BLOCKS = ("body", "orelse", "finalbody")
 
 
 @dataclass(frozen=True)
-class Place:
+class Replacement:
     """Lines of the clean text, from `first` up to but excluding `end`, and their replacement."""
 
     first: int
     end: int
     column: int
-    owner: Function | ast.If
+    owner: FunctionNode | ast.If
     """A function, whose body replaces the lines; or an `if` outside all functions."""
 
     @property
     def statements(self) -> Statements:
         """The statements that replace the lines."""
-        return self.owner.body if isinstance(self.owner, Function) else [self.owner]
+        return self.owner.body if isinstance(self.owner, FunctionNode) else [self.owner]
 
 
 @dataclass
 class Merger:
     """Merges two versions of a file; the conditions come from `branch`."""
 
-    branch: Branch
+    branch: MakeBranch
     fresh: Callable[[], str]
     """Returns a name that the file does not use."""
-    changed: list[Function] = field(default_factory=list)
+    changed: list[FunctionNode] = field(default_factory=list)
     """The innermost functions that contain a difference, and the functions inside them."""
-    places: list[Place] = field(default_factory=list)
+    places: list[Replacement] = field(default_factory=list)
     """Where the merged text differs from the clean one; a place may be inside another."""
-    _functions: list[tuple[Function, Place]] = field(default_factory=list)
+    _functions: list[tuple[FunctionNode, Replacement]] = field(default_factory=list)
 
     def merge(self, clean: Statements, broken: Statements) -> Statements:
         """Return the statements of a block, with an `if` where the versions differ."""
@@ -75,7 +75,7 @@ class Merger:
         """Return the `if` of the statements `start:end` of a block, and of their replacement."""
         clean = block[start:end]
         for statement in (*clean, *broken):
-            self.changed += [node for node in ast.walk(statement) if isinstance(node, Function)]
+            self.changed += [node for node in ast.walk(statement) if isinstance(node, FunctionNode)]
         if not self._functions:
             fork = self.branch(clean, broken, None)
             self.places.append(_place(fork, block, start, end))
@@ -90,9 +90,9 @@ class Merger:
         """Return one statement for both; None if they differ in more than the blocks inside."""
         if type(clean) is not type(broken) or _header(clean) != _header(broken):
             return None
-        if not isinstance(clean, Function):
+        if not isinstance(clean, FunctionNode):
             return self._blocks(clean, broken)
-        assert isinstance(broken, Function)
+        assert isinstance(broken, FunctionNode)
         if not _agree(clean, broken) or not (
             self._separate(clean, broken) and self._separate(broken, clean)
         ):
@@ -103,7 +103,7 @@ class Merger:
         self._functions.pop()
         return clean
 
-    def _blocks(self, clean: Node, broken: ast.AST) -> Node | None:
+    def _blocks(self, clean: AnyNode, broken: ast.AST) -> AnyNode | None:
         names = [name for name in BLOCKS if hasattr(clean, name)]
         if not names:
             return None
@@ -111,7 +111,7 @@ class Merger:
             setattr(clean, name, self.merge(getattr(clean, name), getattr(broken, name)))
         return clean
 
-    def _separate(self, one: Function, other: Function) -> bool:
+    def _separate(self, one: FunctionNode, other: FunctionNode) -> bool:
         """Rename the local variables of `one` that mean something else in `other`.
 
         Returns False if one of them cannot be renamed.
@@ -124,13 +124,15 @@ class Merger:
         return True
 
 
-def _place(owner: Function | ast.If, block: Statements, start: int, end: int) -> Place:
+def _place(owner: FunctionNode | ast.If, block: Statements, start: int, end: int) -> Replacement:
     """Return the lines of the statements `start:end` of a block, or of the gap before `start`."""
     if start == end:
         beside = block[start - 1] if start else block[0] if block else None
         line = 0 if beside is None else _last(beside) + 1 if start else _first(beside)
-        return Place(line, line, beside.col_offset if beside else 0, owner)
-    return Place(_first(block[start]), _last(block[end - 1]) + 1, block[start].col_offset, owner)
+        return Replacement(line, line, beside.col_offset if beside else 0, owner)
+    return Replacement(
+        _first(block[start]), _last(block[end - 1]) + 1, block[start].col_offset, owner
+    )
 
 
 def _first(statement: ast.stmt) -> int:
@@ -152,7 +154,7 @@ def _header(statement: ast.stmt) -> list[str | None]:
     ]
 
 
-def _agree(one: Function, other: Function) -> bool:
+def _agree(one: FunctionNode, other: FunctionNode) -> bool:
     """Whether both functions are generators or neither is, and declare the same outer names."""
     return all(
         any(isinstance(node, kind) for node in own_nodes(one))
@@ -161,12 +163,12 @@ def _agree(one: Function, other: Function) -> bool:
     ) and _declared(one) == _declared(other)
 
 
-def _declared(function: Function) -> set[str]:
+def _declared(function: FunctionNode) -> set[str]:
     declarations = (n for n in own_nodes(function) if isinstance(n, ast.Global | ast.Nonlocal))
     return {name for declaration in declarations for name in declaration.names}
 
 
-def _take_docstring(clean: Function, broken: Function) -> None:
+def _take_docstring(clean: FunctionNode, broken: FunctionNode) -> None:
     """Let both functions have the docstring of the clean one: it must remain the first line."""
     own = clean.body[: ast.get_docstring(clean) is not None]
     broken.body = [*own, *broken.body[ast.get_docstring(broken) is not None :]]
@@ -180,7 +182,7 @@ _SCOPES = (
 )
 
 
-def own_nodes(function: Function) -> Iterator[ast.AST]:
+def own_nodes(function: FunctionNode) -> Iterator[ast.AST]:
     """Yield the nodes of a function's body, but none from inside a nested scope."""
     pending: list[ast.AST] = list(function.body)
     while pending:
@@ -190,21 +192,21 @@ def own_nodes(function: Function) -> Iterator[ast.AST]:
             pending += ast.iter_child_nodes(node)
 
 
-def parameters(function: Function) -> list[str]:
+def parameters(function: FunctionNode) -> list[str]:
     """Return the names of a function's parameters."""
     spec = function.args
     starred = [item for item in (spec.vararg, spec.kwarg) if item]
     return [item.arg for item in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *starred)]
 
 
-def readable(function: Function) -> list[str]:
+def readable(function: FunctionNode) -> list[str]:
     """Return the parameters of a function that it can always read: it deletes none of them."""
     nodes = ast.walk(function)
     deleted = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
     return [name for name in parameters(function) if name not in deleted]
 
 
-def bound(function: Function) -> set[str]:
+def bound(function: FunctionNode) -> set[str]:
     """Return the names that a function binds, other than its parameters."""
     names = {
         name for node in ast.walk(function) for name in _bindings(node) if node is not function
@@ -212,7 +214,7 @@ def bound(function: Function) -> set[str]:
     return names - set(parameters(function))
 
 
-def renamable(function: Function) -> list[str]:
+def renamable(function: FunctionNode) -> list[str]:
     """Return the local variables that can be renamed: only plain assignments bind them.
 
     A name that a nested scope binds too is left out, as is every name if the function may look
@@ -232,7 +234,7 @@ def renamable(function: Function) -> list[str]:
     return [name for name in plain if name not in other]
 
 
-def rename(function: Function, names: dict[str, str]) -> None:
+def rename(function: FunctionNode, names: dict[str, str]) -> None:
     """Rename local variables of a function, in the scopes nested in it too."""
     for statement in function.body:  # decorators and default arguments are outside of its scope
         for node in ast.walk(statement):

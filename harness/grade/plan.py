@@ -19,7 +19,7 @@ from harness.experiment.patching import put
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant, mutants, select
 from harness.grade.positions import compile_in_place
-from harness.grade.protocol import Codes, pack, unpack
+from harness.grade.protocol import PackedCodes, pack, unpack
 from harness.grade.twins import compose
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Variant
@@ -35,19 +35,19 @@ ROUNDS = 2
 
 
 @dataclass(frozen=True)
-class Pair:
+class BreakAndTwin:
     """A break and its twin, both composed with one secret rewrite, compiled."""
 
-    broken: Codes
-    twin: Codes
+    broken: PackedCodes
+    twin: PackedCodes
 
 
 @dataclass(frozen=True)
 class Marked:
     """The published break and the engine without it, compiled so that values are recorded."""
 
-    broken: Codes
-    clean: Codes
+    broken: PackedCodes
+    clean: PackedCodes
 
 
 @dataclass(frozen=True)
@@ -68,23 +68,23 @@ class GradingPlan:
     """Folders that a suite must not read, such as those of the pages; see `Limits.hidden`."""
     rounds: int = ROUNDS
     """The number of rewrites of a break on which a test must fail."""
-    _pairs: dict[tuple[str, int], Pair] = field(default_factory=dict, repr=False)
+    _pairs: dict[tuple[str, int], BreakAndTwin] = field(default_factory=dict, repr=False)
     _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
-    _correct: dict[str, Codes] = field(default_factory=dict, repr=False)
+    _correct: dict[str, PackedCodes] = field(default_factory=dict, repr=False)
 
     @cached_property
     def code(self) -> Code:
         """The functions of the engine."""
         return Code(self.engine.root, self.engine.sources)
 
-    def pair(self, mutant: Mutant, number: int = 0) -> Pair:
+    def pair(self, mutant: Mutant, number: int = 0) -> BreakAndTwin:
         """Return a break that has a site, and its twin, under one of the rewrites."""
         key = mutant.page.id, number
         if key not in self._pairs:
             self._pairs[key] = self._composed(mutant, number)
         return self._pairs[key]
 
-    def correct(self, variant: Mutant) -> Codes:
+    def correct(self, variant: Mutant) -> PackedCodes:
         """Return the code of a correct engine."""
         name = variant.page.id
         if name not in self._correct:
@@ -113,7 +113,7 @@ class GradingPlan:
             for number in range(self.rounds):
                 self.pair(mutant, number)
 
-    def changed_functions(self, codes: Codes) -> frozenset[int] | None:
+    def changed_functions(self, codes: PackedCodes) -> frozenset[int] | None:
         """Return the numbers of the functions that differ; None if more than functions differ."""
         pairs = self._functions.plan(unpack(codes))
         return None if pairs is None else frozenset(self.code.changed(pairs))
@@ -122,12 +122,12 @@ class GradingPlan:
     def _functions(self) -> Functions:
         return self.code.functions(())
 
-    def _composed(self, mutant: Mutant, number: int) -> Pair:
+    def _composed(self, mutant: Mutant, number: int) -> BreakAndTwin:
         composed = compose(self.engine, mutant.page, self.seed + bytes([number]))
         assert composed is not None  # it has a site
-        return Pair(self._in_place(composed.broken), self._in_place(composed.twin))
+        return BreakAndTwin(self._in_place(composed.broken), self._in_place(composed.twin))
 
-    def _in_place(self, texts: Mapping[str, str]) -> Codes:
+    def _in_place(self, texts: Mapping[str, str]) -> PackedCodes:
         root, clean = self.engine.root, self.engine.sources
         return pack(
             {
@@ -136,7 +136,7 @@ class GradingPlan:
             }
         )
 
-    def _recording(self, texts: Mapping[str, str], sites: Sequence[Site]) -> Codes:
+    def _recording(self, texts: Mapping[str, str], sites: Sequence[Site]) -> PackedCodes:
         return pack(compile_files(self.engine.root, texts, sites))
 
 

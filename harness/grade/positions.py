@@ -13,7 +13,7 @@ from types import CodeType
 
 from harness.patch.side import quiet_parse
 
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_DefinitionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def compile_in_place(text: str, clean: str, path: str) -> CodeType:
@@ -32,15 +32,15 @@ _parsed = lru_cache(maxsize=64)(quiet_parse)
 
 def _move(tree: ast.AST, clean: ast.AST) -> None:
     """Move the definitions in a tree to those of the same names; what follows one moves with it."""
-    places: dict[str, _Definition] = {}
+    places: dict[str, _DefinitionNode] = {}
     for definition in _definitions(clean):
         places.setdefault(definition.name, definition)
     shift = 0
     for node in ast.iter_child_nodes(tree):
-        place = places.get(node.name) if isinstance(node, _Definition) else None
+        place = places.get(node.name) if isinstance(node, _DefinitionNode) else None
         if place is None:
             ast.increment_lineno(node, shift)
-        elif isinstance(node, _Definition):
+        elif isinstance(node, _DefinitionNode):
             shift = _last(place) - _last(node)
     for node in _definitions(tree):
         if place := places.get(node.name):
@@ -48,18 +48,18 @@ def _move(tree: ast.AST, clean: ast.AST) -> None:
             _move(node, place)
 
 
-def _definitions(tree: ast.AST) -> Iterator[_Definition]:
+def _definitions(tree: ast.AST) -> Iterator[_DefinitionNode]:
     """Yield the definitions in a tree that are not inside another one."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, _Definition):
+        if isinstance(node, _DefinitionNode):
             yield node
         else:
             yield from _definitions(node)
 
 
-def _first(definition: _Definition) -> int:
+def _first(definition: _DefinitionNode) -> int:
     return min(node.lineno for node in (definition, *definition.decorator_list))
 
 
-def _last(definition: _Definition) -> int:
+def _last(definition: _DefinitionNode) -> int:
     return definition.end_lineno or definition.lineno

@@ -16,7 +16,7 @@ from harness.diagnostics import Observation
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
-from harness.grade.trial import Verdict, Version, judge
+from harness.grade.trial import TrialVerdict, TrialVersion, judge
 from harness.grade.twins import compose
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -58,7 +58,7 @@ class ProbeTrial:
         self.ended: dict[str, str] = {}
         """The probes ended by a signal, a limit or an exit, and how."""
 
-    def judge(self, rounds: int = ROUNDS) -> Verdict[str]:
+    def judge(self, rounds: int = ROUNDS) -> TrialVerdict[str]:
         """Return the probes that kill the break, and those that recognise its code."""
         return judge(self, Random(self.seed), rounds)
 
@@ -72,7 +72,7 @@ class ProbeTrial:
         return list(self.probes)
 
     def failing(
-        self, version: Version, number: int, tests: Sequence[str], until: str | None = None
+        self, version: TrialVersion, number: int, tests: Sequence[str], until: str | None = None
     ) -> list[str]:
         """Return all probes on which a diagnostic raises an alarm."""
         del until  # each probe has a process of its own, and all are run at once
@@ -90,7 +90,7 @@ class ProbeTrial:
             self._alarms = alarms
         return [name for name in tests if alarms[name]]
 
-    def _engine(self, version: Version, number: int) -> Engine:
+    def _engine(self, version: TrialVersion, number: int) -> Engine:
         composed = compose(self.engine, self.page, self.seed + bytes([number]))
         assert composed is not None  # it has a site
         files: Mapping[str, str] = composed.broken if version == "broken" else composed.twin

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.grade.merging import (
     BLOCKS,
-    Function,
+    FunctionNode,
     Statements,
     readable,
     renamable,
@@ -46,7 +46,7 @@ class Rewriter:
     addressed: bool = True
     rebound: frozenset[str] = frozenset()
 
-    def rewrite(self, function: Function) -> None:
+    def rewrite(self, function: FunctionNode) -> None:
         """Rewrite a function in place."""
         expressions = _Expressions(self.random)
         for statement in function.body:
@@ -81,7 +81,7 @@ class Rewriter:
         out: Statements = []
         for position, statement in enumerate(block):
             first = position == 0 and _is_text(statement)
-            if not isinstance(statement, Function | ast.ClassDef):
+            if not isinstance(statement, FunctionNode | ast.ClassDef):
                 for name in BLOCKS:
                     if inner := getattr(statement, name, None):
                         setattr(statement, name, self._block(inner, names, share))
@@ -125,7 +125,7 @@ class Rewriter:
             _set(parent, name, index, ast.Name(own, ast.Load()))
         return out, holder.value
 
-    def _first_evaluated(self, node: ast.AST) -> Iterator[Place]:
+    def _first_evaluated(self, node: ast.AST) -> Iterator[Slot]:
         """Yield the places of the expressions before which nothing but names is evaluated.
 
         The outermost comes first.
@@ -175,11 +175,11 @@ def _negated(test: ast.expr) -> ast.expr:
 
 # ----- What is evaluated first -----
 
-Place = tuple[ast.AST, str, int | None]
+Slot = tuple[ast.AST, str, int | None]
 """A node, one of its fields, and a position if the field is a list."""
 
 
-def _parts(node: ast.AST) -> Iterator[Place]:
+def _parts(node: ast.AST) -> Iterator[Slot]:
     """Yield the places of the parts of an expression that are always evaluated, in order."""
     match node:
         case ast.Expr() | ast.Attribute() | ast.Starred():

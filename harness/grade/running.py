@@ -127,7 +127,7 @@ def describe(error: BaseException) -> Raised:
 
 
 @dataclass
-class Record:
+class TestCalls:
     """What a test has called, with its fixtures."""
 
     called: Collection[CodeType] | None = None
@@ -142,9 +142,9 @@ class Recording:
         """What each fixture calls while it is set up: every test that uses it reaches that too."""
 
     @contextmanager
-    def of(self, item: pytest.Item) -> Iterator[Record]:
+    def of(self, item: pytest.Item) -> Iterator[TestCalls]:
         """Record what is called in this context, in which the test is run."""
-        record, called = Record(), dict[int, CodeType]()
+        record, called = TestCalls(), dict[int, CodeType]()
         CALLS.start()
         with CALLS.recorded(called):
             yield record

@@ -16,7 +16,7 @@ from harness.pages.catalogue import nearest
 from harness.pages.front_matter import Break
 from harness.pages.page import Page, read_toml
 
-_Key = TypeVar("_Key", int, str)
+_GroupName = TypeVar("_GroupName", int, str)
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Points = Annotated[float, msgspec.Meta(ge=0.1, le=1e6)]
@@ -100,9 +100,12 @@ def scores(results: Iterable[BreakResult], weights: Weights = EVEN) -> Scores:
 
 
 def _by(
-    key: Callable[[BreakResult], _Key], results: list[BreakResult], weights: Weights, point: float
-) -> dict[_Key, Score]:
-    groups: dict[_Key, list[BreakResult]] = {}
+    key: Callable[[BreakResult], _GroupName],
+    results: list[BreakResult],
+    weights: Weights,
+    point: float,
+) -> dict[_GroupName, Score]:
+    groups: dict[_GroupName, list[BreakResult]] = {}
     for result in sorted(results, key=key):
         groups.setdefault(key(result), []).append(result)
     return {name: _score(group, weights, point) for name, group in groups.items()}

@@ -20,7 +20,7 @@ from harness.core.errors import DoesNotApply, EnvironmentProblem
 from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.experiment.patching import put
-from harness.grade.merging import Merger, Place, Statements, Version
+from harness.grade.merging import LiveVersion, Merger, Replacement, Statements
 from harness.grade.rewriting import Rewriter
 from harness.pages.page import Page
 from harness.patch.apply import lines_of
@@ -56,7 +56,7 @@ def compose(engine: Engine, page: Page, seed: bytes) -> Composed | None:
 
 
 def compose_files(
-    clean: Mapping[str, str], broken: Mapping[str, str], live: Version, seed: bytes
+    clean: Mapping[str, str], broken: Mapping[str, str], live: LiveVersion, seed: bytes
 ) -> dict[str, str]:
     """Return texts that contain two versions of some files, and behave like one of them.
 
@@ -81,7 +81,7 @@ def _stream(seed: bytes, *names: str) -> Random:
     return Random(digest.digest())
 
 
-def compose_file(clean: str, broken: str, live: Version, random: Random) -> str:
+def compose_file(clean: str, broken: str, live: LiveVersion, random: Random) -> str:
     """Return a text that contains two versions of a file, and behaves like one of them."""
     tree, other = quiet_parse(clean), quiet_parse(broken)
     used = _identifiers(tree) | _identifiers(other)
@@ -104,7 +104,7 @@ def compose_file(clean: str, broken: str, live: Version, random: Random) -> str:
     return _spliced(clean, tree, merger.places)
 
 
-def _spliced(clean: str, tree: ast.Module, places: Sequence[Place]) -> str:
+def _spliced(clean: str, tree: ast.Module, places: Sequence[Replacement]) -> str:
     """Return the text of a merged tree, in which unchanged code keeps its lines.
 
     So what the import runs compiles to the same code: a call that spans two lines is compiled to
@@ -123,9 +123,9 @@ def _spliced(clean: str, tree: ast.Module, places: Sequence[Place]) -> str:
     return text if same else ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _outermost(places: Sequence[Place]) -> list[Place]:
+def _outermost(places: Sequence[Replacement]) -> list[Replacement]:
     """Return the places that are not inside another, in order."""
-    outer: list[Place] = []
+    outer: list[Replacement] = []
     for place in sorted(places, key=lambda place: (place.first, -place.end)):
         if not outer or place.first >= outer[-1].end:
             outer.append(place)

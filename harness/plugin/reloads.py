@@ -10,13 +10,13 @@ import pytest
 from harness.engines.engine import Engine
 from harness.grade.mutants import PatchedFiles
 from harness.plugin.reloading import RunFailed, run_reloaded, same_options
-from harness.plugin.runners import Outcome, TimeLimit
+from harness.plugin.runners import BreakOutcome, TimeLimit
 from harness.plugin.zygote import UNCOLLECTED, Reload, Zygote
 from harness.sandbox.server import end_all
 
 _CLEAN = PatchedFiles()
 
-Tests = Mapping[str, int]
+TestNumbers = Mapping[str, int]
 """The numbers of tests, by id."""
 
 
@@ -27,7 +27,7 @@ class Reloads:
         self.config, self.engine = config, engine
         self.zygote: Zygote | None = None
         """Ended if a test fails there without a break."""
-        self._tests: Tests = {}
+        self._tests: TestNumbers = {}
         self._limit = TimeLimit(0.0, 0.0)
         self._libraries: Sequence[str] | None = None
         """Those that the zygote has yet to import."""
@@ -36,12 +36,14 @@ class Reloads:
         self._fresh_problem: str | None = None
         """Why a fresh process cannot run the tests without a break; None if it was not tried."""
 
-    def start(self, tests: Tests, taken: TimeLimit, libraries: Sequence[str]) -> None:
+    def start(self, tests: TestNumbers, taken: TimeLimit, libraries: Sequence[str]) -> None:
         """Say which tests pass, how long they take in all, and which libraries they import."""
         self._tests, self._libraries = tests, libraries
         self._limit = TimeLimit(60 + 20 * taken.seconds, 20 + 20 * taken.cpu_seconds)
 
-    def run(self, files: PatchedFiles, tests: Tests | None = None, *, stop: bool = True) -> Outcome:
+    def run(
+        self, files: PatchedFiles, tests: TestNumbers | None = None, *, stop: bool = True
+    ) -> BreakOutcome:
         """Run the tests on a break; all of them, or these."""
         chosen = self._tests if tests is None else tests
         if self._has_zygote():
@@ -65,11 +67,11 @@ class Reloads:
                 self.end()
         return self.zygote is not None
 
-    def _run_in_zygote(self, files: PatchedFiles, tests: Tests, stop: bool) -> Outcome:
+    def _run_in_zygote(self, files: PatchedFiles, tests: TestNumbers, stop: bool) -> BreakOutcome:
         assert self.zygote is not None
         return self.zygote.run(Reload(files, tests, stop, self._limit))
 
-    def _is_credible(self, outcome: Outcome, tests: Tests) -> bool:
+    def _is_credible(self, outcome: BreakOutcome, tests: TestNumbers) -> bool:
         """Whether the tests that fail in the zygote pass there without the break."""
         failed = {name: test for name, test in tests.items() if test in outcome.failed}
         suspects = tests if outcome.problem else failed
@@ -80,15 +82,17 @@ class Reloads:
         self._controlled.update(unknown.values())
         return not (control.failed or control.problem)
 
-    def _run_in_fresh_process(self, sources: Mapping[str, str], tests: Tests) -> Outcome:
+    def _run_in_fresh_process(self, sources: Mapping[str, str], tests: TestNumbers) -> BreakOutcome:
         try:
             names, problem = self._try_fresh_process(sources, tests)
         except RunFailed:
             self._check_fresh_process()
-            return Outcome(problem=UNCOLLECTED)
-        return Outcome(failed=[tests[name] for name in names], problem=problem)
+            return BreakOutcome(problem=UNCOLLECTED)
+        return BreakOutcome(failed=[tests[name] for name in names], problem=problem)
 
-    def _try_fresh_process(self, sources: Mapping[str, str], tests: Tests) -> tuple[list[str], str]:
+    def _try_fresh_process(
+        self, sources: Mapping[str, str], tests: TestNumbers
+    ) -> tuple[list[str], str]:
         arguments = [*same_options(self.config), *tests]
         folder = Path(self.config.rootpath)
         return run_reloaded(self.engine.root, sources, arguments, folder, self._limit.seconds)

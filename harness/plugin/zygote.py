@@ -22,7 +22,7 @@ from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.mutants import PatchedFiles
 from harness.grade.running import Outcomes, be_silent, run_in_order, warm_hypothesis
-from harness.plugin.runners import Outcome, TimeLimit, import_all, outcome_in_fork
+from harness.plugin.runners import BreakOutcome, TimeLimit, import_all, outcome_in_fork
 from harness.sandbox.server import Server
 
 UNCOLLECTED = "the tests cannot be collected"
@@ -52,18 +52,18 @@ class Zygote(Server):
         """Import libraries, once for all breaks; return whether the zygote can be used."""
         return bool(self._request(libraries))
 
-    def run(self, reload: Reload) -> Outcome:
+    def run(self, reload: Reload) -> BreakOutcome:
         """Run tests on an engine."""
         outcome = self._request(reload)
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, BreakOutcome)
         return outcome
 
-    def _request(self, request: Sequence[str] | Reload) -> bool | Outcome:
+    def _request(self, request: Sequence[str] | Reload) -> bool | BreakOutcome:
         try:
             self.connection.send(request)
-            reply: bool | Outcome = self.connection.recv()
+            reply: bool | BreakOutcome = self.connection.recv()
         except (EOFError, OSError):
-            return isinstance(request, Reload) and Outcome(problem="the zygote has ended")
+            return isinstance(request, Reload) and BreakOutcome(problem="the zygote has ended")
         return reply
 
 
@@ -100,7 +100,7 @@ def _prepare(session: pytest.Session, code: Code, libraries: Sequence[str]) -> b
 # ----- In the fork -----
 
 
-def _run(session: pytest.Session, code: Code, reload: Reload) -> Outcome:
+def _run(session: pytest.Session, code: Code, reload: Reload) -> BreakOutcome:
     """Collect the tests on the engine, and run them in their usual order."""
     patched = {file: marshal.loads(data) for file, data in reload.files.codes.items()}
     texts = {**code.sources, **reload.files.texts}
@@ -108,12 +108,12 @@ def _run(session: pytest.Session, code: Code, reload: Reload) -> Outcome:
     try:
         session.config.hook.pytest_collection(session=session)
     except BaseException:  # what a module raises at its import, and pytest's own errors
-        return Outcome(problem=UNCOLLECTED)
+        return BreakOutcome(problem=UNCOLLECTED)
     items = session.items
     order = [place for place, item in enumerate(items) if item.nodeid in reload.tests]
     if session.testsfailed or len(order) < len(reload.tests):
-        return Outcome(problem=UNCOLLECTED)
+        return BreakOutcome(problem=UNCOLLECTED)
     outcomes = Outcomes()
     session.config.pluginmanager.register(outcomes)
     failed = run_in_order(outcomes, items, order, stop=reload.stop)
-    return Outcome(failed=[reload.tests[items[place].nodeid] for place in failed])
+    return BreakOutcome(failed=[reload.tests[items[place].nodeid] for place in failed])

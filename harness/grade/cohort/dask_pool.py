@@ -19,10 +19,16 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import message
-from harness.grade.cohort.grader import Grader, Opening, rejection
-from harness.grade.cohort.pool import MOST_ATTEMPTS, Outcome, Task, next_task
+from harness.grade.cohort.grader import Grader, GraderOpening, rejection
+from harness.grade.cohort.pool import MOST_ATTEMPTS, GradingOutcome, GradingTask, next_task
 from harness.grade.cohort.run import OpenPool
-from harness.grade.cohort.server import Order, Refusal, Server, ServerLost, decode_reply
+from harness.grade.cohort.server import (
+    GradingOrder,
+    GradingServer,
+    Refusal,
+    ServerLost,
+    decode_reply,
+)
 
 _PATIENCE = 30.0
 """Seconds within which the scheduler must answer and a first worker must be available."""
@@ -34,8 +40,8 @@ _POLL = 1.0
 def dask_pool(address: str, seconds: float) -> OpenPool:
     """Return a function that opens a pool on the cluster of the scheduler at `address`."""
 
-    def open_pool(opening: Opening, grader: Grader) -> DaskPool:
-        return DaskPool(address, Order(opening, dict(grader.settings), seconds))
+    def open_pool(opening: GraderOpening, grader: Grader) -> DaskPool:
+        return DaskPool(address, GradingOrder(opening, dict(grader.settings), seconds))
 
     return open_pool
 
@@ -43,18 +49,20 @@ def dask_pool(address: str, seconds: float) -> OpenPool:
 class DaskPool:
     """A client of a Dask cluster. Raises EnvironmentProblem if it cannot be reached."""
 
-    def __init__(self, address: str, order: Order) -> None:
+    def __init__(self, address: str, order: GradingOrder) -> None:
         self._address, self._order = address, msgspec.msgpack.encode(order)
         self._client = _connect(address)
         self._finished: SimpleQueue[Any] = SimpleQueue()
-        self._running: dict[Any, Task] = {}
+        self._running: dict[Any, GradingTask] = {}
 
-    def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
+    def run(
+        self, tasks: Iterable[GradingTask]
+    ) -> Generator[tuple[GradingTask, GradingOutcome], None, None]:
         """Yield each task with its outcome, in any order.
 
         Raises EnvironmentProblem if the scheduler is lost, or a worker cannot grade.
         """
-        waiting, again = iter(tasks), deque[Task]()
+        waiting, again = iter(tasks), deque[GradingTask]()
         while True:
             while len(self._running) < self._window() and (task := next_task(waiting, again)):
                 self._submit(task)
@@ -78,7 +86,7 @@ class DaskPool:
         with suppress(Exception):  # without a scheduler, it may complain
             self._client.close(timeout=_POLL)
 
-    def _submit(self, task: Task) -> None:
+    def _submit(self, task: GradingTask) -> None:
         data = msgspec.msgpack.encode(task)
         try:
             future = self._client.submit(supervise, self._order, data, pure=False)
@@ -116,7 +124,7 @@ class DaskPool:
     def _is_running(self) -> bool:
         return bool(self._client.status == "running")
 
-    def _outcome(self, future: Any) -> Outcome | None:
+    def _outcome(self, future: Any) -> GradingOutcome | None:
         """Return a worker's result; None if the worker has ended.
 
         Raises EnvironmentProblem if it cannot grade.
@@ -125,7 +133,7 @@ class DaskPool:
             data: bytes = future.result(timeout=_PATIENCE)
         except Exception:  # such as KilledWorker
             return None
-        reply = decode_reply(data, Outcome)
+        reply = decode_reply(data, GradingOutcome)
         if isinstance(reply, Refusal):
             raise EnvironmentProblem(reply.problem, reply.remedy)
         return reply
@@ -158,13 +166,13 @@ def _connect(address: str) -> Any:
     return client
 
 
-def _failed(name: str, reason: str) -> Outcome:
-    return Outcome(rejection(name, reason), final=False)
+def _failed(name: str, reason: str) -> GradingOutcome:
+    return GradingOutcome(rejection(name, reason), final=False)
 
 
 # ----- On a worker -----
 
-_idle: defaultdict[bytes, list[Server]] = defaultdict(list)
+_idle: defaultdict[bytes, list[GradingServer]] = defaultdict(list)
 """The servers of this worker that wait for a task, by their orders."""
 
 _lock = threading.Lock()
@@ -184,15 +192,15 @@ def supervise(order: bytes, task: bytes) -> bytes:
         with _lock:
             _idle[order].append(server)
         return reply
-    name = msgspec.msgpack.decode(task, type=Task).name
+    name = msgspec.msgpack.decode(task, type=GradingTask).name
     return msgspec.msgpack.encode(_failed(name, "the process that grades it ended"))
 
 
-def _take(order: bytes) -> Server:
+def _take(order: bytes) -> GradingServer:
     """Return an idle server or a new one; close those of other cohorts."""
     with _lock:
         server = _idle[order].pop() if _idle[order] else None
         others = [other for key in list(_idle) if key != order for other in _idle.pop(key)]
     for other in others:
         other.close()
-    return server or Server(msgspec.msgpack.decode(order, type=Order))
+    return server or GradingServer(msgspec.msgpack.decode(order, type=GradingOrder))

@@ -28,7 +28,7 @@ _LONGEST_NAME = 255
 
 CONDITIONS, ROSTER = "cohort.json", "submissions.json"
 
-Table = TypeVar("Table")
+Stored = TypeVar("Stored")
 
 
 class Conditions(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ def result_files(out: Path) -> Sequence[Path]:
     return sorted(out.glob("results*.jsonl"))
 
 
-def _read(file: Path, kind: type[Table]) -> Table | None:
+def _read(file: Path, kind: type[Stored]) -> Stored | None:
     """Return the table in a file; None if there is none. Raises EnvironmentProblem."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)

@@ -21,7 +21,7 @@ from harness.sandbox.scratch import scratch_folder
 COPIES = cache_folder() / "submissions"
 """The folder with the copies being graded, which a submission must not read."""
 
-Grade = Callable[[Path], SuiteReport]
+GradeSuite = Callable[[Path], SuiteReport]
 """Grades the suite in a file or folder.
 
 Raises PageError or UsageError if that is to blame."""
@@ -30,7 +30,7 @@ Raises PageError or UsageError if that is to blame."""
 class Grader(NamedTuple):
     """What grades, once it is prepared."""
 
-    grade: Grade
+    grade: GradeSuite
     settings: Mapping[str, str]
     """A value or digest for each thing that a result depends on besides the seed, by its name."""
     prepare: Callable[[], None]
@@ -42,7 +42,7 @@ def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
     return sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
 
 
-class Opening(msgspec.Struct, frozen=True):
+class GraderOpening(msgspec.Struct, frozen=True):
     """How a grader is made."""
 
     function: str
@@ -60,7 +60,7 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 def grade_files(
-    grade: Grade, name: str, files: Mapping[str, bytes], left_out: Sequence[str] = ()
+    grade: GradeSuite, name: str, files: Mapping[str, bytes], left_out: Sequence[str] = ()
 ) -> SuiteReport:
     """Grade a copy of a submission, in a folder that contains nothing else.
 

@@ -29,7 +29,7 @@ _CHECKSUM = b',"checksum":"%s"}'
 _LENGTH = len(_CHECKSUM % bytes(32))
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ResultHeader(msgspec.Struct, frozen=True):
     """The part of a result that says whether the result counts."""
 
     submission: str
@@ -39,16 +39,16 @@ class Entry(msgspec.Struct, frozen=True):
     """False if the grader failed, and not the submission: it is graded again in the next run."""
 
 
-class Result(Entry, frozen=True):
+class SubmissionResult(ResultHeader, frozen=True):
     """The result of grading one submission."""
 
     report: SuiteReport
 
 
-Kind = TypeVar("Kind", bound=Entry)
+AnyResult = TypeVar("AnyResult", bound=ResultHeader)
 
 
-def encode_line(result: Result) -> bytes:
+def encode_line(result: SubmissionResult) -> bytes:
     """Return the line of a result, with its checksum and line end."""
     body = msgspec.json.encode(result)[:-1]
     return body + _CHECKSUM % _checksum(body) + b"\n"
@@ -58,14 +58,14 @@ def _checksum(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=16).hexdigest().encode()
 
 
-class Reader(Generic[Kind]):
+class ResultReader(Generic[AnyResult]):
     """The results in some files, decoded as `kind`; it counts the lines that are damaged."""
 
-    def __init__(self, kind: type[Kind]) -> None:
+    def __init__(self, kind: type[AnyResult]) -> None:
         self._decoder = msgspec.json.Decoder(kind)
         self.damaged = 0
 
-    def read(self, file: Path) -> Iterator[Kind]:
+    def read(self, file: Path) -> Iterator[AnyResult]:
         """Yield the results in the lines that are complete. Raises EnvironmentProblem."""
         try:
             with file.open("rb") as lines:
@@ -83,7 +83,7 @@ class Reader(Generic[Kind]):
             )
             raise EnvironmentProblem(problem, "restore the file, or remove it") from None
 
-    def _decode(self, line: bytes) -> Kind | None:
+    def _decode(self, line: bytes) -> AnyResult | None:
         body, end = line[: -_LENGTH - 1], line[-_LENGTH - 1 :]
         if end != _CHECKSUM % _checksum(body) + b"\n":
             return None
@@ -110,7 +110,7 @@ class Ledger:
         except OSError as error:
             raise self._problem(error) from None
 
-    def append(self, results: Iterable[Result]) -> None:
+    def append(self, results: Iterable[SubmissionResult]) -> None:
         """Append a line for each result, and wait until they are on disk.
 
         Raises EnvironmentProblem.

@@ -16,7 +16,7 @@ from harness.grade.cohort.folder import (
     roster_in,
     write_roster,
 )
-from harness.grade.cohort.ledger import Ledger, Reader, Result
+from harness.grade.cohort.ledger import Ledger, ResultReader, SubmissionResult
 from harness.grade.cohort.run import WHOLE, graded_in
 
 
@@ -55,9 +55,9 @@ def _require_same_roster(expected: Roster, found: Roster, folder: Path) -> None:
 
 def _results(
     folders: Sequence[Path], out: Path, roster: Roster, done: set[str]
-) -> Iterator[Result]:
+) -> Iterator[SubmissionResult]:
     """Yield one final result for each submission that has none in `out`; others if it has none."""
-    reader = Reader(Result)
+    reader = ResultReader(SubmissionResult)
     for folder in folders:
         if folder.resolve() == out.resolve():
             continue

@@ -24,9 +24,9 @@ from harness.grade.cohort.folder import (
     stored_seed,
     write_roster,
 )
-from harness.grade.cohort.grader import Grader, Opening, rejection
-from harness.grade.cohort.ledger import Entry, Ledger, Reader, Result
-from harness.grade.cohort.pool import LocalPool, Outcome, Task
+from harness.grade.cohort.grader import Grader, GraderOpening, rejection
+from harness.grade.cohort.ledger import Ledger, ResultHeader, ResultReader, SubmissionResult
+from harness.grade.cohort.pool import GradingOutcome, GradingTask, LocalPool
 from harness.grade.cohort.submissions import (
     Submission,
     digest_of,
@@ -35,21 +35,23 @@ from harness.grade.cohort.submissions import (
 )
 from harness.grade.refusal import NotGradable
 
-Progress = Callable[[int, int, str], None]
+SubmissionProgress = Callable[[int, int, str], None]
 """Called with the number of graded submissions, the number of all, and the name of the last one."""
 
 
-class Pool(Protocol):
+class GradingPool(Protocol):
     """Something that grades several submissions at a time."""
 
-    def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
+    def run(
+        self, tasks: Iterable[GradingTask]
+    ) -> Generator[tuple[GradingTask, GradingOutcome], None, None]:
         """Yield each task with its outcome, in any order."""
 
     def close(self) -> None:
         """End everything that the pool has started."""
 
 
-OpenPool = Callable[[Opening, Grader], Pool]
+OpenPool = Callable[[GraderOpening, Grader], GradingPool]
 """Returns the pool for a grader, which may be opened again in other processes."""
 
 
@@ -88,7 +90,7 @@ def parse_shard(text: str) -> Shard:
 def local_pool(processes: int, seconds: float) -> OpenPool:
     """Return a function that opens a pool of forks of this process."""
 
-    def open_pool(_opening: Opening, grader: Grader) -> LocalPool:
+    def open_pool(_opening: GraderOpening, grader: Grader) -> LocalPool:
         grader.prepare()
         return LocalPool(grader.grade, processes, seconds)
 
@@ -98,12 +100,12 @@ def local_pool(processes: int, seconds: float) -> OpenPool:
 def grade_cohort(
     folder: Path,
     out: Path,
-    opening_for: Callable[[bytes], Opening],
+    opening_for: Callable[[bytes], GraderOpening],
     open_pool: OpenPool,
     *,
     shard: Shard = WHOLE,
     seed: bytes | None = None,
-    progress: Progress = lambda _done, _total, _name: None,
+    progress: SubmissionProgress = lambda _done, _total, _name: None,
 ) -> Roster:
     """Grade the submissions in `folder` that have no result in `out` yet.
 
@@ -168,7 +170,7 @@ def _seed(out: Path, seed: bytes | None, shard: Shard) -> bytes:
 
 def graded_in(out: Path, roster: Mapping[str, str]) -> set[str]:
     """Return the names of the submissions whose present files have a final result."""
-    reader = Reader(Entry)
+    reader = ResultReader(ResultHeader)
     return {
         entry.submission
         for file in result_files(out)
@@ -177,7 +179,7 @@ def graded_in(out: Path, roster: Mapping[str, str]) -> set[str]:
     }
 
 
-def _results(submissions: Iterable[Submission], pool: Pool) -> Iterator[Result]:
+def _results(submissions: Iterable[Submission], pool: GradingPool) -> Iterator[SubmissionResult]:
     """Yield a result for each submission: first those that cannot be graded."""
     readable: list[Submission] = []
     for submission in submissions:
@@ -185,13 +187,15 @@ def _results(submissions: Iterable[Submission], pool: Pool) -> Iterator[Result]:
             yield _rejected(submission.name, submission.digest, submission.problem)
         else:
             readable.append(submission)
-    vanished: list[Result] = []
+    vanished: list[SubmissionResult] = []
     for task, outcome in pool.run(_tasks(readable, vanished)):
-        yield Result(task.name, task.digest, outcome.final, outcome.report)
+        yield SubmissionResult(task.name, task.digest, outcome.final, outcome.report)
     yield from vanished
 
 
-def _tasks(submissions: Iterable[Submission], vanished: list[Result]) -> Iterator[Task]:
+def _tasks(
+    submissions: Iterable[Submission], vanished: list[SubmissionResult]
+) -> Iterator[GradingTask]:
     """Yield what to grade, read when its turn comes; note what has become unreadable meanwhile."""
     for submission in submissions:
         try:
@@ -205,8 +209,8 @@ def _tasks(submissions: Iterable[Submission], vanished: list[Result]) -> Iterato
             files = {f"{name}/{file}": data for file, data in submitted.files.items()}
             if submitted.is_file:
                 files = submitted.files
-            yield Task(submission.name, digest, files, submitted.left_out)
+            yield GradingTask(submission.name, digest, files, submitted.left_out)
 
 
-def _rejected(name: str, digest: str, reason: str) -> Result:
-    return Result(name, digest, True, rejection(name, reason, reason))
+def _rejected(name: str, digest: str, reason: str) -> SubmissionResult:
+    return SubmissionResult(name, digest, True, rejection(name, reason, reason))

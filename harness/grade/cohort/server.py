@@ -19,8 +19,8 @@ import msgspec
 
 from harness.core.errors import BreaklabError
 from harness.core.message import Message, as_parts, from_parts, message
-from harness.grade.cohort.grader import Opening, differing
-from harness.grade.cohort.pool import MOST_ATTEMPTS, Abandoned, LocalPool, Task
+from harness.grade.cohort.grader import GraderOpening, differing
+from harness.grade.cohort.pool import MOST_ATTEMPTS, Abandoned, GradingTask, LocalPool
 from harness.sandbox.signals import requests_raised
 
 _MAIN = "from harness.grade.cohort.server import main; main()"
@@ -29,10 +29,10 @@ _START_UP = 300.0
 """Seconds within which a grader must be open."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class GradingOrder(msgspec.Struct, frozen=True):
     """How to grade."""
 
-    opening: Opening
+    opening: GraderOpening
     settings: dict[str, str]
     """Those of the grader in the process that collects the results."""
     seconds: float
@@ -54,10 +54,10 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     """The grader is open."""
 
 
-Reply = TypeVar("Reply")
+Expected = TypeVar("Expected")
 
 
-def decode_reply(data: bytes, expected: type[Reply]) -> Refusal | Reply:
+def decode_reply(data: bytes, expected: type[Expected]) -> Refusal | Expected:
     """Return a refusal or what was expected instead. Raises ValueError for other bytes."""
     return msgspec.msgpack.decode(data, type=Refusal | expected, dec_hook=from_parts)
 
@@ -69,10 +69,10 @@ class ServerLost(Exception):
 # ----- The parent's side -----
 
 
-class Server:
+class GradingServer:
     """A server, seen from the process that starts it."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: GradingOrder) -> None:
         """Start it. Raises ServerLost; `refusal` is set if it cannot grade."""
         ours, theirs = socket.socketpair()
         path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
@@ -121,7 +121,7 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     with requests_raised(), suppress(EOFError, OSError, Abandoned):
-        order = msgspec.msgpack.decode(pipe.recv_bytes(), type=Order)
+        order = msgspec.msgpack.decode(pipe.recv_bytes(), type=GradingOrder)
         opened = _open(order, pipe)
         if isinstance(opened, Refusal):
             pipe.send_bytes(opened.encode())
@@ -129,12 +129,12 @@ def main() -> None:
         with closing(opened) as pool:
             pipe.send_bytes(msgspec.msgpack.encode(Ready()))
             while True:
-                task = msgspec.msgpack.decode(pipe.recv_bytes(), type=Task)
+                task = msgspec.msgpack.decode(pipe.recv_bytes(), type=GradingTask)
                 ((_, outcome),) = pool.run([task])
                 pipe.send_bytes(msgspec.msgpack.encode(outcome))
 
 
-def _open(order: Order, pipe: Connection) -> LocalPool | Refusal:
+def _open(order: GradingOrder, pipe: Connection) -> LocalPool | Refusal:
     try:
         grader = order.opening.open()
     except BreaklabError as error:

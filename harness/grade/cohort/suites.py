@@ -15,7 +15,7 @@ import msgspec
 
 from harness.engines.engine import find_engine
 from harness.experiment.exploration import explore
-from harness.grade.cohort.grader import COPIES, Grader, Opening
+from harness.grade.cohort.grader import COPIES, Grader, GraderOpening
 from harness.grade.grading import grade_suite
 from harness.grade.mutants import Mutant
 from harness.grade.plan import LIMITS, GradingPlan, plan_grading
@@ -43,9 +43,9 @@ class SuiteOptions(msgspec.Struct, frozen=True):
     hidden: list[str] = []
     """Folders that no submission may read, besides those of the pages."""
 
-    def opening(self, seed: bytes) -> Opening:
+    def opening(self, seed: bytes) -> GraderOpening:
         """Return how a process makes the grader."""
-        return Opening(f"{__name__}:open_suite_grader", msgspec.to_builtins(self), seed)
+        return GraderOpening(f"{__name__}:open_suite_grader", msgspec.to_builtins(self), seed)
 
 
 def open_suite_grader(arguments: Mapping[str, Any], seed: bytes) -> Grader:

@@ -14,8 +14,8 @@ import pytest
 
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.grade.cohort.folder import CONDITIONS, feedback_file
-from harness.grade.cohort.grader import Opening
-from harness.grade.cohort.ledger import Ledger, Reader, Result
+from harness.grade.cohort.grader import GraderOpening
+from harness.grade.cohort.ledger import Ledger, ResultReader, SubmissionResult
 from harness.grade.cohort.merge import merge
 from harness.grade.cohort.run import WHOLE, Shard, grade_cohort, local_pool, parse_shard
 from harness.grade.cohort.tally import tally
@@ -39,9 +39,9 @@ class Course:
         for name, text in texts.items():
             (self.submissions / f"{name}.py").write_text(text)
 
-    def opening(self, seed: bytes) -> Opening:
+    def opening(self, seed: bytes) -> GraderOpening:
         arguments = {"log": str(self.log), "catalogue": self.catalogue}
-        return Opening("tests.harness.grade.stand_in:open_grader", arguments, seed)
+        return GraderOpening("tests.harness.grade.stand_in:open_grader", arguments, seed)
 
     def grade(
         self,
@@ -295,7 +295,7 @@ def test_the_seed_is_drawn_once_and_stays_secret(course: Course) -> None:
     course.grade(seed=None)
     course.add(bea="1")
     course.grade(seed=None)
-    reader = Reader(Result)
+    reader = ResultReader(SubmissionResult)
     engines = {result.report.engine for result in reader.read(course.out / "results.jsonl")}
     assert len(engines) == 1, "both were graded with the same seed"
     assert re.fullmatch("made with [0-9a-f]{64}", *engines)
