@@ -18,7 +18,7 @@ from harness.diagnostics.own import from_catalogue, read_own
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
-from harness.grade.submission import prepare_bare
+from harness.grade.probes import prepare_bare
 from harness.pages.catalogue import Catalogue
 from harness.pages.diagnostic import OwnDiagnostic
 from harness.pages.front_matter import Variant

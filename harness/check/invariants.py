@@ -18,7 +18,7 @@ from harness.core.run import Failure, Run
 from harness.experiment.baseline import Baseline
 from harness.experiment.cached import engine_facts
 from harness.experiment.context import Context
-from harness.grade.submission import prepare_bare
+from harness.grade.probes import prepare_bare
 from harness.pages.front_matter import Break
 from harness.pages.invariant import Invariant, invariant_of
 from harness.pages.page import Page

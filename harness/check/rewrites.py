@@ -10,7 +10,7 @@ from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import Context
 from harness.experiment.patching import Experiment
-from harness.grade.submission import prepare_bare
+from harness.grade.probes import prepare_bare
 from harness.pages.front_matter import Variant
 from harness.pages.page import Page
 

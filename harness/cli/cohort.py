@@ -84,8 +84,9 @@ def cohort(
     no_cache: NoCache = False,
 ) -> int:
     """Grade the test suites of a whole course; the same command continues where it was stopped."""
-    from harness.grade.cohort.run import WHOLE, grade_cohort, local_pool, parse_shard
-    from harness.grade.cohort.suites import SuiteOptions
+    from harness.grade.cohort.grader import SuiteOptions
+    from harness.grade.cohort.results import WHOLE, parse_shard
+    from harness.grade.cohort.run import grade_cohort, local_pool
     from harness.grade.mutants import select as selected
     from harness.report.cohort import CohortProgress
     from harness.sandbox.pool import available_cores
@@ -191,7 +192,7 @@ def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedb
 
 def _write_feedback(out: Path, roster: Mapping[str, str], results: Results) -> int:
     """Write a file for each submission, and return their number. Raises EnvironmentProblem."""
-    from harness.grade.cohort.folder import feedback_file
+    from harness.grade.cohort.results import feedback_file
     from harness.grade.cohort.tally import results_in
     from harness.report.grading import SUFFIXES
 

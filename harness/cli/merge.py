@@ -27,7 +27,7 @@ def merge(
     json: Json = False,
 ) -> int:
     """Merge the results of the shards of a cohort."""
-    from harness.grade.cohort.merge import merge as merge_shards
+    from harness.grade.cohort.results import merge as merge_shards
 
     session = Session(breaks, engine, json=json)
     results = open_results(session, feedback=feedback, weights=weights, form=form, lang=lang)

@@ -15,8 +15,7 @@ from harness.core.message import message
 if TYPE_CHECKING:
     from harness.cli.session import Session
     from harness.grade.feedback import Feedback, Grade
-    from harness.grade.scoring import Weights
-    from harness.grade.suite import SuiteReport
+    from harness.grade.suite import SuiteReport, Weights
     from harness.report.grading import Format
     from harness.report.language import Language
 
@@ -82,7 +81,7 @@ def open_results(
     file of weights that cannot be read, and EnvironmentProblem for a library that is not installed.
     """
     from harness.grade.feedback import Feedback
-    from harness.grade.scoring import EVEN, read_weights
+    from harness.grade.suite import EVEN, read_weights
     from harness.report.grading import FORMATS, default_feedback, renderer
     from harness.report.language import ENGLISH
 

@@ -29,9 +29,6 @@ from harness.answer_key.visits import visits
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 from harness.engines.loader import find_in_memory
-from harness.grade.calls import CALLS
-from harness.grade.code import Code
-from harness.grade.collected import CollectedSuite
 from harness.grade.files import write_files, written_files
 from harness.grade.protocol import (
     LIMIT_REACHED,
@@ -50,7 +47,9 @@ from harness.grade.protocol import (
     split_events,
     unpack,
 )
+from harness.grade.reach import CALLS, Code
 from harness.grade.running import (
+    CollectedSuite,
     Recording,
     TestCalls,
     describe,

@@ -19,18 +19,16 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.stage import infection_of
+from harness.answer_key.stage import Infection, infection_of
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.core.vocabulary import Stage, shortened, visible
-from harness.grade.disclosure import ENDED
-from harness.grade.files import read_submission
-from harness.grade.functions import stage_of_survivor
+from harness.grade.feedback import ENDED
+from harness.grade.files import NotGradable, Said, read_submission
 from harness.grade.mutants import Mutant
 from harness.grade.plan import GradingPlan
 from harness.grade.processes import EngineResults, Processes
 from harness.grade.protocol import Ended, PackedCodes
-from harness.grade.refusal import NotGradable, Said
 from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport
 from harness.grade.trial import MOST_TRIES, TrialVerdict, TrialVersion, judge
 
@@ -353,6 +351,14 @@ def _fate(verdict: TrialVerdict[int], reaching: Sequence[int]) -> Fate:
     if verdict.recognising:
         return "recognised"
     return "survived" if reaching else "not-reached"
+
+
+def stage_of_survivor(infections: Sequence[Infection]) -> Stage | None:
+    """Return where a fault was lost in tests that pass; None if that is not known."""
+    values = {infection.values for infection in infections}
+    if "wrong" in values:
+        return "not-revealed"
+    return None if "unknown" in values or not values else "not-infected"
 
 
 class _SuiteRunner:

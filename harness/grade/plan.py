@@ -1,13 +1,21 @@
-"""Everything that grading needs besides the suite, prepared once for any number of suites."""
+"""Everything that grading needs besides the suite, prepared once for any number of suites.
+
+A rewritten file is compiled so that its functions are where the clean file has them: for
+`inspect.getsource` and tracebacks, which look the first line of a function up in the file. With the
+lines of the rewritten text they would show something else, or fail, in every function below a
+change.
+"""
 
 from __future__ import annotations
 
+import ast
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.site import Site
@@ -16,16 +24,70 @@ from harness.engines.engine import Engine
 from harness.engines.loader import compile_files
 from harness.engines.swapping import Functions
 from harness.experiment.patching import put
-from harness.grade.code import Code
 from harness.grade.mutants import Mutant, mutants, select
-from harness.grade.positions import compile_in_place
 from harness.grade.protocol import PackedCodes, pack, unpack
+from harness.grade.reach import Code
 from harness.grade.twins import compose
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Variant
 from harness.pages.page import Page
+from harness.patch.side import quiet_parse
 from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
+
+_DefinitionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def compile_in_place(text: str, clean: str, path: str) -> CodeType:
+    """Return the code of a text whose definitions begin where those of the clean text do.
+
+    Raises SyntaxError, ValueError or RecursionError for a text that cannot be compiled.
+    """
+    tree = quiet_parse(text)
+    _move(tree, _parsed(clean))
+    return compile(tree, path, "exec", dont_inherit=True)
+
+
+_parsed = lru_cache(maxsize=64)(quiet_parse)
+"""The tree of a clean file, which is the same for many breaks; it must not be changed."""
+
+
+def _move(tree: ast.AST, clean: ast.AST) -> None:
+    """Move the definitions in a tree to those of the same names; what follows one moves with it."""
+    places: dict[str, _DefinitionNode] = {}
+    for definition in _definitions(clean):
+        places.setdefault(definition.name, definition)
+    shift = 0
+    for node in ast.iter_child_nodes(tree):
+        place = places.get(node.name) if isinstance(node, _DefinitionNode) else None
+        if place is None:
+            ast.increment_lineno(node, shift)
+        elif isinstance(node, _DefinitionNode):
+            shift = _last(place) - _last(node)
+    for node in _definitions(tree):
+        if place := places.get(node.name):
+            ast.increment_lineno(node, _first(place) - _first(node))
+            _move(node, place)
+
+
+def _definitions(tree: ast.AST) -> Iterator[_DefinitionNode]:
+    """Yield the definitions in a tree that are not inside another one."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, _DefinitionNode):
+            yield node
+        else:
+            yield from _definitions(node)
+
+
+def _first(definition: _DefinitionNode) -> int:
+    return min(node.lineno for node in (definition, *definition.decorator_list))
+
+
+def _last(definition: _DefinitionNode) -> int:
+    return definition.end_lineno or definition.lineno
+
+
+# ----- The plan -----
 
 LIMITS = Limits(seconds=60.0, cpu_seconds=20)
 """The limits of a suite on the engine without a break, and an upper bound for any other run."""

@@ -15,8 +15,8 @@ import msgspec
 from harness.core import PACKAGES
 from harness.core.errors import EnvironmentProblem
 from harness.core.vocabulary import Phase, visible
-from harness.grade.disclosure import ENDED, SubmissionWords
-from harness.grade.files import SubmittedFiles
+from harness.grade.feedback import ENDED, SubmissionWords
+from harness.grade.files import NotGradable, Said, SubmittedFiles
 from harness.grade.plan import GradingPlan
 from harness.grade.protocol import (
     LIMIT_REACHED,
@@ -36,7 +36,6 @@ from harness.grade.protocol import (
     decode_reply,
     split_events,
 )
-from harness.grade.refusal import NotGradable, Said
 from harness.runs.isolated import failure_of_child
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening

@@ -24,10 +24,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from harness.grade.code import Code
-from harness.grade.collected import CollectedSuite
 from harness.grade.mutants import Mutant
-from harness.grade.running import be_silent
+from harness.grade.reach import Code
+from harness.grade.running import CollectedSuite, be_silent
 from harness.sandbox.fork import compute_in_fork
 from harness.sandbox.server import Server
 from harness.sandbox.signals import terminate

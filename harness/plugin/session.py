@@ -19,19 +19,17 @@ from _pytest.assertion.rewrite import AssertionRewritingHook
 
 from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
 from harness.engines.engine import Engine, find_engine
-from harness.grade.calls import CALLS
-from harness.grade.code import Code
 from harness.grade.feedback import disclose
 from harness.grade.mutants import Mutant, mutants, select
+from harness.grade.reach import CALLS, Code
 from harness.grade.running import Recording, fix_hypothesis
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
-from harness.plugin.reloads import Reloads
+from harness.plugin.reloads import Reloads, Zygote, imports_engine
 from harness.plugin.runners import BreakOutcome, BreakRunner, Reach, Request, TimeLimit, run_all
 from harness.plugin.sharing import Meeting, group_of, merged
 from harness.plugin.summary import kills_by_test
-from harness.plugin.zygote import Zygote, imports_engine
 from harness.runs.cache import Cache, open_cache
 from harness.sandbox.pool import available_cores
 from harness.sandbox.server import end_all

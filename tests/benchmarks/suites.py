@@ -48,7 +48,7 @@ from harness.grade.processes import EngineResults, Processes
 from harness.grade.protocol import PackedCodes
 from harness.grade.running import fix_hypothesis
 from harness.pages.catalogue import open_catalogue
-from harness.plugin.reloading import run_reloaded
+from harness.plugin.reloads import run_reloaded
 from harness.runs.cache import open_cache
 from tests.suites import ROOT, SUITES, Suite
 

@@ -1,34 +1,172 @@
 """Grading on a Dask cluster.
 
-A worker of the cluster only supervises: submissions run in a confined child of a server that the
-worker has started (see `server`). So no submission can end a worker, and a worker that ends loses
-only what it was grading, which is graded elsewhere.
+A worker of the cluster only supervises: it starts a server, a process that opens a grader once, and
+grades submissions one after another in a fork whose children are confined. So no submission can end
+a worker, and a worker that ends loses only what it was grading, which is graded elsewhere. The
+server is needed since a worker has threads, which a process that forks must not have, and may be
+killed at any moment: then the server ends the fork that grades, and itself.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import socket
+import subprocess
+import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Generator, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from harness.core.errors import EnvironmentProblem
-from harness.core.message import message
+from harness.core.errors import BreaklabError, EnvironmentProblem
+from harness.core.message import Message, as_parts, from_parts, message
 from harness.grade.cohort.grader import Grader, GraderOpening, rejection
-from harness.grade.cohort.pool import MOST_ATTEMPTS, GradingOutcome, GradingTask, next_task
-from harness.grade.cohort.run import OpenPool
-from harness.grade.cohort.server import (
-    GradingOrder,
-    GradingServer,
-    Refusal,
-    ServerLost,
-    decode_reply,
+from harness.grade.cohort.pool import (
+    MOST_ATTEMPTS,
+    Abandoned,
+    GradingOutcome,
+    GradingTask,
+    LocalPool,
+    next_task,
 )
+from harness.grade.cohort.results import differing
+from harness.grade.cohort.run import OpenPool
+from harness.sandbox.signals import requests_raised
+
+_MAIN = "from harness.grade.cohort.dask_pool import main; main()"
+
+_START_UP = 300.0
+"""Seconds within which a grader must be open."""
+
+
+class GradingOrder(msgspec.Struct, frozen=True):
+    """How to grade."""
+
+    opening: GraderOpening
+    settings: dict[str, str]
+    """Those of the grader in the process that collects the results."""
+    seconds: float
+    """The time limit for one submission."""
+
+
+class Refusal(msgspec.Struct, frozen=True, tag=True):
+    """Why the grader cannot be opened here."""
+
+    problem: Message
+    remedy: Message
+
+    def encode(self) -> bytes:
+        """Return the refusal as bytes, which `decode_reply` reads."""
+        return msgspec.msgpack.encode(self, enc_hook=as_parts)
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The grader is open."""
+
+
+Expected = TypeVar("Expected")
+
+
+def decode_reply(data: bytes, expected: type[Expected]) -> Refusal | Expected:
+    """Return a refusal or what was expected instead. Raises ValueError for other bytes."""
+    return msgspec.msgpack.decode(data, type=Refusal | expected, dec_hook=from_parts)
+
+
+class ServerLost(Exception):
+    """The server has ended, or does not answer."""
+
+
+# ----- The server, seen from the worker -----
+
+
+class GradingServer:
+    """A server, seen from the process that starts it."""
+
+    def __init__(self, order: GradingOrder) -> None:
+        """Start it. Raises ServerLost; `refusal` is set if it cannot grade."""
+        ours, theirs = socket.socketpair()
+        path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _MAIN],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        self._pipe = Connection(ours.detach())
+        self._seconds = MOST_ATTEMPTS * (order.seconds + 10)
+        reply = decode_reply(self._exchange(msgspec.msgpack.encode(order), _START_UP), Ready)
+        self.refusal = reply if isinstance(reply, Refusal) else None
+
+    def grade(self, task: bytes) -> bytes:
+        """Return the encoded outcome of an encoded task. Raises ServerLost."""
+        return self._exchange(task, self._seconds)
+
+    def close(self) -> None:
+        """End the server and the fork that grades."""
+        self._pipe.close()  # it notices
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self._process.kill()
+        self._process.wait()
+
+    def _exchange(self, data: bytes, seconds: float) -> bytes:
+        try:
+            self._pipe.send_bytes(data)
+            if self._pipe.poll(seconds):
+                return self._pipe.recv_bytes()
+        except (EOFError, OSError):
+            pass
+        self.close()
+        raise ServerLost
+
+
+# ----- In the server -----
+
+
+def main() -> None:
+    """Serve the process at the other end of the standard input, until it closes it."""
+    pipe = Connection(os.dup(0))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    with requests_raised(), suppress(EOFError, OSError, Abandoned):
+        order = msgspec.msgpack.decode(pipe.recv_bytes(), type=GradingOrder)
+        opened = _open(order, pipe)
+        if isinstance(opened, Refusal):
+            pipe.send_bytes(opened.encode())
+            return
+        with closing(opened) as pool:
+            pipe.send_bytes(msgspec.msgpack.encode(Ready()))
+            while True:
+                task = msgspec.msgpack.decode(pipe.recv_bytes(), type=GradingTask)
+                ((_, outcome),) = pool.run([task])
+                pipe.send_bytes(msgspec.msgpack.encode(outcome))
+
+
+def _open(order: GradingOrder, pipe: Connection) -> LocalPool | Refusal:
+    try:
+        grader = order.opening.open()
+    except BreaklabError as error:
+        return Refusal(*error.sentences)
+    if different := differing(order.settings, grader.settings):
+        problem = message(
+            "a worker grades under other conditions: {conditions}", conditions=", ".join(different)
+        )
+        remedy = message("install the same versions of breaklab and its libraries there")
+        return Refusal(problem, remedy)
+    grader.prepare()
+    return LocalPool(grader.grade, 1, order.seconds, lifeline=pipe)
+
+
+# ----- The pool -----
 
 _PATIENCE = 30.0
 """Seconds within which the scheduler must answer and a first worker must be available."""

@@ -1,13 +1,15 @@
 """Grading a cohort: submissions without a result are graded, and each result is stored at once.
 
-So a run can be stopped or killed at any moment, and the same command continues it.
+So a run can be stopped or killed at any moment, and the same command continues it. A submission is
+a Python file, or a folder with files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,24 +18,112 @@ from typing import Protocol
 
 from harness.core.errors import UsageError
 from harness.core.message import message
-from harness.grade.cohort.folder import (
+from harness.core.vocabulary import visible
+from harness.grade.cohort.grader import Grader, GraderOpening, rejection
+from harness.grade.cohort.pool import GradingOutcome, GradingTask, LocalPool
+from harness.grade.cohort.results import (
     CONDITIONS,
+    WHOLE,
+    Ledger,
     Roster,
+    Shard,
+    SubmissionResult,
     enter,
-    result_files,
+    graded_in,
     stored_seed,
     write_roster,
 )
-from harness.grade.cohort.grader import Grader, GraderOpening, rejection
-from harness.grade.cohort.ledger import Ledger, ResultHeader, ResultReader, SubmissionResult
-from harness.grade.cohort.pool import GradingOutcome, GradingTask, LocalPool
-from harness.grade.cohort.submissions import (
-    Submission,
-    digest_of,
-    find_submissions,
-    read_files,
-)
-from harness.grade.refusal import NotGradable
+from harness.grade.files import NotGradable, SubmittedFiles, read_submission
+
+_IGNORED = {"__pycache__", "__MACOSX"}
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission, as it is found in the folder."""
+
+    name: str
+    """The name of the file or folder, with invisible characters escaped."""
+    path: Path
+    digest: str
+    """Of the names and contents of its files, or of the problem."""
+    problem: str = ""
+    """Why it cannot be graded; empty if its files can be read."""
+
+
+def find_submissions(folder: Path, out: Path) -> list[Submission]:
+    """Return the submissions in a folder, sorted by name, without the folder of the results.
+
+    Hidden files are not submissions. Raises UsageError if there is none.
+    """
+    try:
+        paths = [path for path in folder.iterdir() if _is_submission(path, out)]
+    except OSError as error:
+        problem = message(
+            "the submissions in {folder} cannot be read: {error}",
+            folder=folder,
+            error=error.strerror or error,
+        )
+        remedy = "name the folder that contains one file or folder for each submission"
+        raise UsageError(problem, remedy) from None
+    if not paths:
+        remedy = "put one Python file or one folder for each submission into it"
+        raise UsageError(message("there is no submission in {folder}", folder=folder), remedy)
+    people = Counter(_person(path) for path in paths)
+    found = [_submission(path, people[_person(path)]) for path in paths]
+    return sorted(found, key=lambda submission: submission.name)
+
+
+def _is_submission(path: Path, out: Path) -> bool:
+    hidden = path.name.startswith(".") or path.name in _IGNORED
+    return not hidden and path.resolve() != out.resolve()
+
+
+def _person(path: Path) -> str:
+    """Return the name of the submission in a list of people."""
+    return unicodedata.normalize("NFC", path.name.removesuffix(".py"))
+
+
+def _submission(path: Path, namesakes: int) -> Submission:
+    # A backslash is escaped too, so that two names never become one.
+    name = visible(os.fsencode(path.name.replace("\\", "\\\\")).decode(errors="backslashreplace"))
+    name = name.replace("\n", "\\n").replace("\t", "\\t")
+    problem, digest = "", ""
+    if namesakes > 1:
+        person = visible(_person(path).encode(errors="backslashreplace").decode())
+        problem = f"{namesakes} submissions are called `{person}`: only one may be handed in"
+    else:
+        try:
+            digest = digest_of(read_files(path).files)
+        except NotGradable as unreadable:
+            problem = str(unreadable)
+    return Submission(name, path, digest or digest_of({"": problem.encode()}), problem)
+
+
+def digest_of(files: Mapping[str, bytes]) -> str:
+    """Return a digest of names and contents."""
+    digest = hashlib.sha256()
+    for name, data in sorted(files.items()):
+        for part in (name.encode(), data):
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+# ----- The files of one submission -----
+
+
+def read_files(path: Path) -> SubmittedFiles:
+    """Return the files of a submission. Raises NotGradable if they cannot be graded."""
+    if path.is_symlink():
+        raise NotGradable(
+            "`{name}` is a symbolic link; hand in the file itself", name=visible(path.name)
+        )
+    if path.suffix != ".py" and not path.is_dir():
+        raise NotGradable("it is neither a Python file nor a folder")
+    return read_submission(path)
+
+
+# ----- The run -----
 
 SubmissionProgress = Callable[[int, int, str], None]
 """Called with the number of graded submissions, the number of all, and the name of the last one."""
@@ -53,38 +143,6 @@ class GradingPool(Protocol):
 
 OpenPool = Callable[[GraderOpening, Grader], GradingPool]
 """Returns the pool for a grader, which may be opened again in other processes."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A share of the submissions, chosen by their names."""
-
-    number: int = 1
-    of: int = 1
-
-    @property
-    def file(self) -> str:
-        """The name of the file with its results."""
-        return f"results-{self.number}-of-{self.of}.jsonl" if self.of > 1 else "results.jsonl"
-
-    def has(self, name: str) -> bool:
-        """Whether the submission belongs to this share, whatever other submissions there are."""
-        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-        return number % self.of == self.number - 1
-
-
-WHOLE = Shard()
-"""All submissions."""
-
-
-def parse_shard(text: str) -> Shard:
-    """Return the shard that is written as `3/16`. Raises UsageError."""
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-    shard = Shard(int(match[1]), int(match[2])) if match else Shard(0)
-    if not 1 <= shard.number <= shard.of:
-        problem = message("`{text}` is not a shard", text=text)
-        raise UsageError(problem, "write `3/16` for the third one of sixteen")
-    return shard
 
 
 def local_pool(processes: int, seconds: float) -> OpenPool:
@@ -166,17 +224,6 @@ def _seed(out: Path, seed: bytes | None, shard: Shard) -> bytes:
         )
         raise UsageError("the shards of a cohort need a common seed", remedy)
     return stored or seed or os.urandom(32)
-
-
-def graded_in(out: Path, roster: Mapping[str, str]) -> set[str]:
-    """Return the names of the submissions whose present files have a final result."""
-    reader = ResultReader(ResultHeader)
-    return {
-        entry.submission
-        for file in result_files(out)
-        for entry in reader.read(file)
-        if entry.final and roster.get(entry.submission) == entry.digest
-    }
 
 
 def _results(submissions: Iterable[Submission], pool: GradingPool) -> Iterator[SubmissionResult]:

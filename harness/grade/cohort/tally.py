@@ -13,10 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.grade.cohort.folder import result_files
-from harness.grade.cohort.ledger import ResultReader, SubmissionResult
-from harness.grade.scoring import EVEN, Weights, counting, scores
-from harness.grade.suite import Fate, SuiteReport
+from harness.grade.cohort.results import ResultReader, SubmissionResult, result_files
+from harness.grade.suite import EVEN, Fate, SuiteReport, Weights, counting, scores
 
 
 class SubmissionRow(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.vocabulary import some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
-from harness.grade.scoring import Score
+from harness.grade.suite import Score
 from harness.report.grading.sentences import left_out, names_of, reached_by, refusals, sentence
 
 WIDTH = 80

@@ -9,7 +9,7 @@ import pytest
 
 from harness.engines.loader import compile_files, load
 from harness.engines.swapping import Functions
-from harness.grade.calls import CodeCalls
+from harness.grade.reach import CodeCalls
 
 FILE, ROOT = "inspected_engine.py", Path("/nowhere")
 

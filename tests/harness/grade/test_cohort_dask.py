@@ -13,10 +13,15 @@ import pytest
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import message
-from harness.grade.cohort.dask_pool import dask_pool
+from harness.grade.cohort.dask_pool import (
+    GradingOrder,
+    GradingServer,
+    ServerLost,
+    dask_pool,
+    decode_reply,
+)
 from harness.grade.cohort.pool import GradingOutcome, GradingTask
 from harness.grade.cohort.run import grade_cohort
-from harness.grade.cohort.server import GradingOrder, GradingServer, ServerLost, decode_reply
 from harness.grade.cohort.tally import tally
 from harness.report.cohort import to_csv
 from tests.harness.grade.cluster import Cluster
@@ -62,7 +67,7 @@ def test_a_server_that_ends_is_noticed(server: GradingServer, course: Course) ->
 def test_a_server_ends_with_the_process_that_it_serves(course: Course) -> None:
     code = (
         "import sys, msgspec\n"
-        "from harness.grade.cohort.server import GradingOrder, GradingServer\n"
+        "from harness.grade.cohort.dask_pool import GradingOrder, GradingServer\n"
         "order, task = (bytes.fromhex(word) for word in sys.argv[1:])\n"
         "GradingServer(msgspec.msgpack.decode(order, type=GradingOrder)).grade(task)\n"
     )

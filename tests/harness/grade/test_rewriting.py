@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.grade.merging import FunctionNode
-from harness.grade.rewriting import Rewriter
+from harness.grade.rewriting import FunctionNode, Rewriter
 
 FUNCTIONS = """
 def branches(log, x):

@@ -22,8 +22,7 @@ from harness.engines.engine import Engine, find_engine
 from harness.engines.loader import compile_files
 from harness.experiment.baseline import Baseline, failed_runs, job_for
 from harness.experiment.patching import prepare, put
-from harness.grade.merging import LiveVersion
-from harness.grade.twins import Composed, compose, compose_file, compose_files
+from harness.grade.twins import Composed, LiveVersion, compose, compose_file, compose_files
 from harness.pages.front_matter import Break
 from harness.pages.probe import Probe
 from harness.runs.cache import open_cache
