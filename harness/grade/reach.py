@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 
-from harness.engines.loader import compile_files
-from harness.engines.swapping import Functions, Pair, differ
+from harness.engines.loading import Functions, Replacement, compile_files, differ
 
 
 class CodeCalls:
@@ -109,7 +108,7 @@ class Code:
         own = [code for code in codes if code.co_filename in self.paths]
         return {self._numbers.get((code.co_filename, code), -1) for code in own}
 
-    def changed(self, pairs: Sequence[Pair]) -> set[int]:
+    def changed(self, pairs: Sequence[Replacement]) -> set[int]:
         """Return the numbers of the functions that behave differently after a swap."""
         return self.numbers(old for old, new in pairs if differ(old, new))
 

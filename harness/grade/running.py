@@ -1,7 +1,7 @@
 """Running the tests of a collected suite, in forks of the process that has collected it.
 
-`pytest --breaks` and `harness grade` run tests in this way, without pytest's reports. They differ
-in what confines the process, in which engines are tried, and in who may read what a run raises.
+`pytest --breaks` and `harness grade` run tests this way, without pytest's reports. They differ
+in what confines the process, which engines are tried, and who may read what a run raises.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from _pytest.fixtures import FixtureLookupError
 from _pytest.runner import runtestprotocol
 
 from harness.core.run import message_of
-from harness.engines.loader import Codes, find_in_memory
-from harness.engines.swapping import Pair
+from harness.engines.loading import FileCodes, Replacement, find_in_memory
 from harness.grade.protocol import LONGEST_MESSAGE, Raised
 from harness.grade.reach import CALLS, Code
 
@@ -307,7 +306,9 @@ class CollectedSuite:
         warm_hypothesis()
         gc.freeze()  # otherwise a collection in a fork would copy every page
 
-    def swap(self, pairs: Sequence[Pair], codes: Codes, texts: Mapping[str, str]) -> None:
+    def swap(
+        self, pairs: Sequence[Replacement], codes: FileCodes, texts: Mapping[str, str]
+    ) -> None:
         """In a fork: turn the engine into the one with these files; `texts` may lack some.
 
         `pairs` are those that `Functions.plan` returns. Modules that have not been imported yet

@@ -42,7 +42,7 @@ from harness.patch.apply import lines_of
 from harness.patch.side import quiet_parse
 
 LiveVersion = Literal["clean", "broken"]
-AnyNode = TypeVar("AnyNode", bound=ast.AST)
+MergedNode = TypeVar("MergedNode", bound=ast.AST)
 
 MakeBranch = Callable[[Statements, Statements, Sequence[str] | None], ast.If]
 """Returns the `if` of the clean and the broken statements, for the parameters that it may use; None
@@ -50,7 +50,7 @@ outside all functions."""
 
 
 @dataclass(frozen=True)
-class Replacement:
+class ReplacedLines:
     """Lines of the clean text, from `first` up to but excluding `end`, and their replacement."""
 
     first: int
@@ -74,9 +74,9 @@ class Merger:
     """Returns a name that the file does not use."""
     changed: list[FunctionNode] = field(default_factory=list)
     """The innermost functions that contain a difference, and the functions inside them."""
-    places: list[Replacement] = field(default_factory=list)
+    places: list[ReplacedLines] = field(default_factory=list)
     """Where the merged text differs from the clean one; a place may be inside another."""
-    _functions: list[tuple[FunctionNode, Replacement]] = field(default_factory=list)
+    _functions: list[tuple[FunctionNode, ReplacedLines]] = field(default_factory=list)
 
     def merge(self, clean: Statements, broken: Statements) -> Statements:
         """Return the statements of a block, with an `if` where the versions differ."""
@@ -125,7 +125,7 @@ class Merger:
         self._functions.pop()
         return clean
 
-    def _blocks(self, clean: AnyNode, broken: ast.AST) -> AnyNode | None:
+    def _blocks(self, clean: MergedNode, broken: ast.AST) -> MergedNode | None:
         names = [name for name in BLOCKS if hasattr(clean, name)]
         if not names:
             return None
@@ -146,13 +146,13 @@ class Merger:
         return True
 
 
-def _place(owner: FunctionNode | ast.If, block: Statements, start: int, end: int) -> Replacement:
+def _place(owner: FunctionNode | ast.If, block: Statements, start: int, end: int) -> ReplacedLines:
     """Return the lines of the statements `start:end` of a block, or of the gap before `start`."""
     if start == end:
         beside = block[start - 1] if start else block[0] if block else None
         line = 0 if beside is None else _last(beside) + 1 if start else _first(beside)
-        return Replacement(line, line, beside.col_offset if beside else 0, owner)
-    return Replacement(
+        return ReplacedLines(line, line, beside.col_offset if beside else 0, owner)
+    return ReplacedLines(
         _first(block[start]), _last(block[end - 1]) + 1, block[start].col_offset, owner
     )
 
@@ -276,7 +276,7 @@ def compose_file(clean: str, broken: str, live: LiveVersion, random: Random) -> 
     return _spliced(clean, tree, merger.places)
 
 
-def _spliced(clean: str, tree: ast.Module, places: Sequence[Replacement]) -> str:
+def _spliced(clean: str, tree: ast.Module, places: Sequence[ReplacedLines]) -> str:
     """Return the text of a merged tree, in which unchanged code keeps its lines.
 
     So what the import runs compiles to the same code: a call that spans two lines is compiled to
@@ -295,9 +295,9 @@ def _spliced(clean: str, tree: ast.Module, places: Sequence[Replacement]) -> str
     return text if same else ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _outermost(places: Sequence[Replacement]) -> list[Replacement]:
+def _outermost(places: Sequence[ReplacedLines]) -> list[ReplacedLines]:
     """Return the places that are not inside another, in order."""
-    outer: list[Replacement] = []
+    outer: list[ReplacedLines] = []
     for place in sorted(places, key=lambda place: (place.first, -place.end)):
         if not outer or place.first >= outer[-1].end:
             outer.append(place)

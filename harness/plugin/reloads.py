@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from harness.engines.engine import Engine
-from harness.engines.loader import find_in_memory
+from harness.engines.loading import find_in_memory
 from harness.grade.mutants import PatchedFiles
 from harness.grade.reach import CALLS, Code
 from harness.grade.running import Outcomes, be_silent, run_in_order, warm_hypothesis

@@ -106,7 +106,7 @@ class BreakRunner(Server):
         self.send(_PassingTests(reach, taken, modules))
 
     def send(self, request: _PassingTests | Request) -> None:
-        """Send a request. If the runner has ended, its connection is ready, and says so."""
+        """Send a request. If the runner has ended, this shows when the outcome is read."""
         with contextlib.suppress(OSError):
             self.connection.send(request)
 

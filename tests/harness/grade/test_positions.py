@@ -5,7 +5,7 @@ from types import CodeType
 
 import pytest
 
-from harness.engines.swapping import differ
+from harness.engines.loading import differ
 from harness.grade.plan import compile_in_place, plan_grading
 from harness.grade.protocol import unpack
 from harness.runs.cache import open_cache
