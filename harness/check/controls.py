@@ -23,7 +23,7 @@ from harness.experiment.cached import engine_facts
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment
-from harness.grade.submission import prepare_bare
+from harness.grade.probes import prepare_bare
 from harness.pages.checks import Invariant, OwnDiagnostic, invariant_of
 from harness.pages.front_matter import Break, Variant
 from harness.pages.page import Page

@@ -16,7 +16,7 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import check_blocks
-from harness.grade.submission import prepare_bare
+from harness.grade.probes import prepare_bare
 from harness.pages.front_matter import Break, Pardon, ProbedFront, Variant
 from harness.pages.page import Page
 from harness.runs.cached_runs import why_missing

@@ -15,14 +15,15 @@ from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.myth import SECTION, Exhibit, MythReport, find_exhibit, lines
 from harness.grade.exercise import (
+    SuiteFate,
     SuiteTest,
+    judge_tests,
     passes,
     read_answer,
     read_suite,
     run_suite,
 )
-from harness.grade.functions import SuiteFate, judge_tests
-from harness.grade.submission import attack_break, check_soundness, prepare_bare
+from harness.grade.probes import attack_break, check_soundness, prepare_bare
 from harness.pages.front_matter import Exercise, TrainingBreak
 from harness.pages.page import Page
 from harness.pages.probe import Probe, parse_python

@@ -21,8 +21,7 @@ from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
     from harness.grade.feedback import Feedback, Grade
-    from harness.grade.scoring import Weights
-    from harness.grade.suite import SuiteReport
+    from harness.grade.suite import SuiteReport, Weights
     from harness.report.grading import Format
     from harness.report.language import Language
 
@@ -126,7 +125,7 @@ def open_results(
     file of weights that cannot be read, and EnvironmentProblem for a library that is not installed.
     """
     from harness.grade.feedback import Feedback
-    from harness.grade.scoring import EVEN, read_weights
+    from harness.grade.suite import EVEN, read_weights
     from harness.report.grading import FORMATS, default_feedback, renderer
     from harness.report.language import ENGLISH
 
@@ -302,8 +301,9 @@ def cohort(
     no_cache: NoCache = False,
 ) -> int:
     """Grade the test suites of a whole course; the same command continues where it was stopped."""
-    from harness.grade.cohort.run import WHOLE, grade_cohort, local_pool, parse_shard
-    from harness.grade.cohort.suites import SuiteOptions
+    from harness.grade.cohort.grader import SuiteOptions
+    from harness.grade.cohort.results import WHOLE, parse_shard
+    from harness.grade.cohort.run import grade_cohort, local_pool
     from harness.grade.mutants import select as selected
     from harness.report.cohort import CohortProgress
     from harness.sandbox.parallel import available_cores
@@ -409,7 +409,7 @@ def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedb
 
 def _write_feedback(out: Path, roster: Mapping[str, str], results: Results) -> int:
     """Write a file for each submission, and return their number. Raises EnvironmentProblem."""
-    from harness.grade.cohort.folder import feedback_file
+    from harness.grade.cohort.results import feedback_file
     from harness.grade.cohort.tally import results_in
     from harness.report.grading import SUFFIXES
 
@@ -438,7 +438,7 @@ def merge(
     json: Json = False,
 ) -> int:
     """Merge the results of the shards of a cohort."""
-    from harness.grade.cohort.merge import merge as merge_shards
+    from harness.grade.cohort.results import merge as merge_shards
 
     session = CommandSession(breaks, engine, json=json)
     results = open_results(session, feedback=feedback, weights=weights, form=form, lang=lang)

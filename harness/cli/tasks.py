@@ -82,9 +82,8 @@ def _judge(session: CommandSession, task: Page, file: Path | None, hints: bool) 
     """Show the suite and the task, or judge the file."""
     with session.busy():
         from harness.check.runner import run_page
-        from harness.grade.exercise import ExerciseReport
-        from harness.grade.submission import read_submission
-        from harness.grade.suite_file import is_suite_file
+        from harness.grade.exercise import ExerciseReport, is_suite_file
+        from harness.grade.probes import read_submission
 
     suite = file if file is not None and is_suite_file(file) else None
     probes = read_submission(file) if file and not suite else ()

@@ -29,9 +29,6 @@ from harness.answer_key.walks import visits
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 from harness.engines.loading import find_in_memory
-from harness.grade.calls import CALLS
-from harness.grade.code import Code
-from harness.grade.collected import CollectedSuite
 from harness.grade.files import write_files, written_files
 from harness.grade.protocol import (
     LIMIT_REACHED,
@@ -40,19 +37,21 @@ from harness.grade.protocol import (
     Collect,
     Collected,
     Ended,
-    Event,
-    Finished,
+    ForkOutput,
+    HostedEngine,
     Refused,
-    Reply,
-    Run,
-    Task,
+    RunRequest,
+    SuiteReply,
+    TestEvent,
     encode_event,
     split_events,
     unpack,
 )
+from harness.grade.reach import CALLS, Code
 from harness.grade.running import (
-    Record,
+    CollectedSuite,
     Recording,
+    TestCalls,
     describe,
     discard_output,
     fix_hypothesis,
@@ -82,12 +81,12 @@ def open_host(*libraries: str) -> Prepare:
 
 
 def _prepare(data: bytes) -> ChildWork:
-    task = msgspec.msgpack.decode(data, type=Task)
+    task = msgspec.msgpack.decode(data, type=HostedEngine)
     Code(Path(task.root), task.sources)  # compiled once for all children
     return partial(_serve, task)
 
 
-def _serve(task: Task, line: Line) -> Iterator[Frame | bytes]:
+def _serve(task: HostedEngine, line: Line) -> Iterator[Frame | bytes]:
     """Collect the suite when the first frame is requested, then carry out a run for each."""
     adopt_descendants()
     suite, collected = _collect(task, msgspec.msgpack.decode(line.read_message(), type=Collect))
@@ -95,11 +94,11 @@ def _serve(task: Task, line: Line) -> Iterator[Frame | bytes]:
         suite.tests.warm()
     yield _frame(collected)
     while True:
-        run = msgspec.msgpack.decode(line.read_message(), type=Run)
+        run = msgspec.msgpack.decode(line.read_message(), type=RunRequest)
         yield _frame(_run_in_fork(suite, run, line))
 
 
-def _frame(reply: Reply) -> Frame:
+def _frame(reply: SuiteReply) -> Frame:
     return Frame(KIND, msgspec.msgpack.encode(reply))
 
 
@@ -109,7 +108,7 @@ def _frame(reply: Reply) -> Frame:
 class _Suite:
     """A collected suite, and the engine that it has imported."""
 
-    def __init__(self, task: Task, order: Collect) -> None:
+    def __init__(self, task: HostedEngine, order: Collect) -> None:
         self.task, self.order, self.scratch = task, order, Path.cwd()
         self.root = self.current = self.scratch / order.folder
         """The folder of the submission, and the current folder when a run begins."""
@@ -143,7 +142,7 @@ class _Suite:
         return list(dict.fromkeys(str(path) for path in paths if path.is_dir()))
 
 
-def _collect(task: Task, order: Collect) -> tuple[_Suite, Collected]:
+def _collect(task: HostedEngine, order: Collect) -> tuple[_Suite, Collected]:
     suite = _Suite(task, order)
     problems = _CollectionProblems(suite.root)
     items: list[pytest.Item] = []
@@ -156,7 +155,7 @@ def _collect(task: Task, order: Collect) -> tuple[_Suite, Collected]:
     fix_hypothesis()
     CALLS.start()
     try:
-        engine = _Engine(task.dialect)
+        engine = _EngineFixture(task.dialect)
         session = _session(order, [problems, engine])
         find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
@@ -209,7 +208,7 @@ def _import_mode(order: Collect) -> str:
     return "importlib" if clash else "prepend"
 
 
-class _Engine:
+class _EngineFixture:
     """The fixture `lib`: the engine, as the tests of an exercise take it."""
 
     def __init__(self, dialect: Dialect) -> None:
@@ -257,39 +256,39 @@ class _CollectionProblems:
 # ----- A run -----
 
 
-def _run_in_fork(suite: _Suite, run: Run, line: Line) -> Finished:
+def _run_in_fork(suite: _Suite, run: RunRequest, line: Line) -> ForkOutput:
     """Run tests in a fork; return what it reports until it ends or has done what was asked."""
     fork = Sender(partial(_work, suite, run), closed=line.pipes[:2])
     try:
-        return _Reader(fork, run).read()
+        return _ForkReader(fork, run).read()
     finally:
         fork.close()
         end_others(isolated=False)
         suite.write_files()
 
 
-class _Reader:
+class _ForkReader:
     """Reads what a fork reports."""
 
-    def __init__(self, fork: Sender, run: Run) -> None:
+    def __init__(self, fork: Sender, run: RunRequest) -> None:
         self.fork, self.run = fork, run
         self.data, self.rest, self.done = b"", b"", 0
         """Everything, what follows the last complete event, and the number of tests that ended."""
 
-    def read(self) -> Finished:
+    def read(self) -> ForkOutput:
         """Return the events, up to the end of the fork or the last test that is needed."""
         end = time.monotonic() + self.run.seconds
         while piece := self.fork.read(65536, end):
             self.data, self.rest = self.data + piece, self.rest + piece
             if self._is_complete():
-                return Finished(self.data)
+                return ForkOutput(self.data)
             if len(self.data) > MOST_BYTES:
-                return Finished(b"", "it reports too much")
+                return ForkOutput(b"", "it reports too much")
         status = self.fork.wait(end)
         if status is None:
-            return Finished(self.data, LIMIT_REACHED, late=True)
+            return ForkOutput(self.data, LIMIT_REACHED, late=True)
         late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _OUT_OF_TIME
-        return Finished(self.data, _how(status), late)
+        return ForkOutput(self.data, _how(status), late)
 
     def _is_complete(self) -> bool:
         events, self.rest = split_events(self.rest)
@@ -320,7 +319,7 @@ def _how(status: int) -> str:
 # ----- In the fork -----
 
 
-def _work(suite: _Suite, run: Run, pipe: int) -> None:
+def _work(suite: _Suite, run: RunRequest, pipe: int) -> None:
     """Replace the code, run the tests, and report each."""
     restart_cpu_limit(Limits(cpu_seconds=math.ceil(run.cpu_seconds)))
     end_after(run.cpu_seconds)
@@ -336,7 +335,7 @@ def _work(suite: _Suite, run: Run, pipe: int) -> None:
     _run_tests(suite.tests, suite.task.dialect, run, pipe)
 
 
-def _run_tests(tests: CollectedSuite, dialect: Dialect, run: Run, pipe: int) -> None:
+def _run_tests(tests: CollectedSuite, dialect: Dialect, run: RunRequest, pipe: int) -> None:
     recording, recorder = Recording(), Recorder(FEW_CALLS)
     limits = dict(zip(run.tests, run.each, strict=True))
     if run.trail:
@@ -350,7 +349,7 @@ def _run_tests(tests: CollectedSuite, dialect: Dialect, run: Run, pipe: int) -> 
         recorder.clear()
         start, used = time.perf_counter(), time.process_time()
         steps: list[Any] = []
-        recorded = recording.of(tests.items[index]) if run.record else nullcontext(Record())
+        recorded = recording.of(tests.items[index]) if run.record else nullcontext(TestCalls())
         with recorded as record, _tracing(dialect, steps) if run.trail else nullcontext():
             yield
         seconds = round(time.perf_counter() - start, 6)
@@ -376,5 +375,5 @@ def _tracing(dialect: Dialect, steps: list[Any]) -> Iterator[None]:
         yield
 
 
-def _report(pipe: int, event: Event) -> None:
+def _report(pipe: int, event: TestEvent) -> None:
     write_all(pipe, encode_event(event))

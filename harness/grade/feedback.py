@@ -1,11 +1,21 @@
-"""What feedback may show of a suite's result.
+"""What may be shown of a suite's result, and what a student may read of it.
 
-`disclose` is the only place that decides it: the formats see a `Grade` and never the whole result.
+A run can put anything that it has read into a message, or into the name of a test or of an
+exception type. So text of a run is wrapped in `Said`, together with what a student reads instead.
+That is made only from the submitted files, a fixed list of exceptions, and numbers.
+
+`disclose` is the only place that decides what a level of feedback shows: the formats see a `Grade`
+and never the whole result.
 """
 
 from __future__ import annotations
 
+import builtins
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -13,17 +23,123 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from harness.core.vocabulary import Stage
-from harness.grade.disclosure import WITHHELD
-from harness.grade.scoring import EVEN, Score, Scores, Weights, counting, scores
-from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport
+from harness.core.vocabulary import Stage, visible
+from harness.grade.files import Said, SubmittedFiles
+from harness.grade.protocol import MOST_TESTS, Collected, Raised
+from harness.grade.suite import (
+    EVEN,
+    BreakResult,
+    CorrectEngine,
+    Fate,
+    Score,
+    Scores,
+    SuiteReport,
+    Weights,
+    counting,
+    scores,
+)
+
+EXCEPTIONS = {
+    name
+    for name, item in vars(builtins).items()
+    if isinstance(item, type) and issubclass(item, BaseException)
+} | {"Failed", "Exit", "LinAlgError", "AxisError", "FlakyFailure", "Unsatisfiable"}
+"""The exceptions that are named to students: those of Python, NumPy, pytest and Hypothesis."""
+
+OTHER_EXCEPTION = "an exception of another type"
+ENDED = "it ended its process, or reached a limit of time, memory or processes"
+WITHHELD = "your instructor can see the reason"
+"""What a student reads in place of other text."""
+
+_BESIDE = " (a file is graded without those beside it: grade its folder instead)"
+
+_MOST_SCOPES = 2
+"""A test and its class; a longer path of known names could spell anything."""
+
+
+class SubmissionWords:
+    """The words in the Python files of a submission: written by its author, not by a run."""
+
+    def __init__(self, submitted: SubmittedFiles) -> None:
+        self.files, self.beside = submitted.files, submitted.beside
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        texts = (data.decode(errors="replace") for f, data in self.files.items() if f[-3:] == ".py")
+        return frozenset(
+            word
+            for text in texts
+            # Python compares identifiers in this form.
+            for dotted in re.findall(r"[\w.]+", unicodedata.normalize("NFKC", text))
+            for word in (dotted, *dotted.split("."))
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether a name, such as `helpers.sums`, occurs in the files as a whole.
+
+        A name made of several words that occur could spell anything.
+        """
+        return name in self._words
+
+    def names(self, tests: Sequence[str]) -> list[str]:
+        """Return the name of each test as a student may read it.
+
+        `tests` are their ids. A name that occurs in the files is kept, with that of its class.
+        Parameters are created at run time, so a number replaces them: `test_sub[2]`. A test with
+        any other name is `test number 7`.
+        """
+        counts: Counter[str] = Counter()
+        names = []
+        for number, test in enumerate(tests, 1):
+            static, bracket, _ = test.partition("[")
+            file, *scopes = static.split("::")
+            known = file in self.files and 1 <= len(scopes) <= _MOST_SCOPES
+            if not known or not all(map(self.has, scopes)):
+                names.append(f"test number {number}")
+                continue
+            counts[static] += 1
+            names.append(visible(f"{static}[{counts[static]}]" if bracket else static))
+        return names
+
+    def raised(self, raised: Raised) -> Said:
+        """Return how a test or an import has failed."""
+        shown = raised.type if raised.type in EXCEPTIONS else OTHER_EXCEPTION
+        if raised.name and self.has(raised.name):
+            if raised.type == "ModuleNotFoundError":
+                shown = f"{shown}: No module named '{raised.name}'"
+            elif raised.type == "FixtureLookupError":
+                shown = f"fixture '{raised.name}' not found"
+        hint = self._hint(raised)
+        return Said(raised.text + hint, shown + hint)
+
+    def _hint(self, raised: Raised) -> str:
+        known = raised.name in self.beside and self.has(raised.name)
+        return _BESIDE if known and raised.type == "ModuleNotFoundError" else ""
+
+    def collection(self, collected: Collected) -> Said:
+        """Return the reason why a suite has no tests."""
+        match collected.kind:
+            case "empty":
+                return Said(collected.problem, "it has no tests")
+            case "many":
+                return Said(collected.problem, f"it has more than {MOST_TESTS} tests")
+            case "raised":
+                how = self.raised(collected.raised).shown
+                what = visible(collected.file) if collected.file in self.files else "it"
+                text = collected.problem + self._hint(collected.raised)
+                return Said(text, f"{what} cannot be imported: {how}")
+            case _:
+                return Said(collected.problem, f"its tests cannot be collected: {ENDED}")
+
+
+# ----- What a level of feedback shows -----
 
 Feedback = Literal["score", "stage", "names"]
 """`score`: only numbers. `stage`: also what became of each break, without saying which one it is.
 `names`: everything."""
 
 
-class ShownBreak(msgspec.Struct, frozen=True, kw_only=True):
+class DisclosedBreak(msgspec.Struct, frozen=True, kw_only=True):
     """What may be shown of one break; everything else is unset."""
 
     break_: str | UnsetType = msgspec.field(name="break", default=UNSET)
@@ -55,7 +171,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why there is no score."""
     tests: int
-    breaks: list[ShownBreak] | UnsetType
+    breaks: list[DisclosedBreak] | UnsetType
     claims: dict[str, list[str]] | UnsetType
     seconds: float
     correct: list[CorrectEngine]
@@ -158,7 +274,7 @@ def _shown(
     judged: Scores,
     weights: Weights,
     titles: Mapping[str, str],
-) -> list[ShownBreak] | UnsetType:
+) -> list[DisclosedBreak] | UnsetType:
     match feedback:
         case "score":
             return UNSET
@@ -170,18 +286,18 @@ def _shown(
             return [_named(result, judged, weights, titles) for result in weighty]
 
 
-def _anonymous(result: BreakResult) -> ShownBreak:
-    return ShownBreak(
+def _anonymous(result: BreakResult) -> DisclosedBreak:
+    return DisclosedBreak(
         fate=result.fate, stage=result.stage, by=result.by, reached_by=result.reached_by
     )
 
 
 def _named(
     result: BreakResult, judged: Scores, weights: Weights, titles: Mapping[str, str]
-) -> ShownBreak:
+) -> DisclosedBreak:
     applies = result.fate != "does-not-apply"
     worth = round(weights.of(result) * judged.point, 6) if applies else 0.0
-    return ShownBreak(
+    return DisclosedBreak(
         break_=result.break_,
         title=titles.get(result.break_, UNSET),
         family=result.family,

@@ -1,4 +1,4 @@
-"""Reading the files of a submission; nothing is executed."""
+"""The files of a submission, and why they may be refused; nothing is executed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,32 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from harness.core.vocabulary import visible
-from harness.grade.refusal import NotGradable
+
+
+@dataclass(frozen=True)
+class Said:
+    """Text that a run may have chosen, and what a student reads in its place."""
+
+    text: str
+    shown: str
+
+
+class NotGradable(Exception):
+    """The suite cannot be graded; the message says why.
+
+    `template` is our own sentence, and the arguments are our own words as well, unless they are
+    `Said`.
+    """
+
+    def __init__(self, template: str, **arguments: Said | str | int) -> None:
+        whole = {k: v.text if isinstance(v, Said) else v for k, v in arguments.items()}
+        stated = {k: v.shown if isinstance(v, Said) else v for k, v in arguments.items()}
+        super().__init__(template.format(**whole))
+        self.stated = template.format(**stated)
+        """The message that a student may read."""
+
+
+# ----- Reading -----
 
 LARGEST = 8 * 1024 * 1024
 """Bytes in all files of a submission."""

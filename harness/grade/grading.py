@@ -19,22 +19,20 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.stage import infection_of
+from harness.answer_key.stage import Infection, infection_of
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.core.vocabulary import Stage, shortened, visible
-from harness.grade.disclosure import ENDED
-from harness.grade.files import read_submission
-from harness.grade.functions import stage_of_survivor
+from harness.grade.feedback import ENDED
+from harness.grade.files import NotGradable, Said, read_submission
 from harness.grade.mutants import Mutant
 from harness.grade.plan import GradingPlan
-from harness.grade.processes import Observed, Processes
-from harness.grade.protocol import Codes, Ended
-from harness.grade.refusal import NotGradable, Said
+from harness.grade.processes import EngineResults, Processes
+from harness.grade.protocol import Ended, PackedCodes
 from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport
-from harness.grade.trial import MOST_TRIES, Verdict, Version, judge
+from harness.grade.trial import MOST_TRIES, TrialVerdict, TrialVersion, judge
 
-Progress = Callable[[int, int], None]
+BreakProgress = Callable[[int, int], None]
 """Called with the number of breaks that are done, and the number of all."""
 
 TIMES = 3
@@ -49,7 +47,9 @@ _MOST_TRACED = 50
 """The number of tests in which the values inside are compared."""
 
 
-def grade_suite(path: Path, plan: GradingPlan, progress: Progress | None = None) -> SuiteReport:
+def grade_suite(
+    path: Path, plan: GradingPlan, progress: BreakProgress | None = None
+) -> SuiteReport:
     """Grade a folder with files `test_*.py` or `*_test.py`, or a single file without its folder.
 
     The result says why a suite is not gradable. Raises UsageError if there is no such file or
@@ -100,7 +100,7 @@ class _Grading:
     """A suite, while it is graded."""
 
     plan: GradingPlan
-    progress: Progress
+    progress: BreakProgress
     correct: list[CorrectEngine] = field(default_factory=list)
     shown: dict[str, str] = field(default_factory=dict)
     """The names of the tests as a student may read them, by their ids."""
@@ -141,7 +141,7 @@ class _Grading:
         if self.plan.stages:
             self.results = [self._with_stage(result) for result in self.results]
 
-    def reaching(self, codes: Codes) -> list[int]:
+    def reaching(self, codes: PackedCodes) -> list[int]:
         """Return the tests that count and call a function that differs in these files."""
         changed = self.plan.changed_functions(codes)
         return [
@@ -154,7 +154,7 @@ class _Grading:
 
     def _run_on_clean(self) -> None:
         every = list(range(len(self.processes.tests)))
-        runs: list[Observed] = []
+        runs: list[EngineResults] = []
         for number in range(TIMES):
             observed = self.processes.observe({}, every, record=number == 0)
             self._require_end(observed, every, self.plan.engine.name)
@@ -181,7 +181,7 @@ class _Grading:
         if not self.counted:
             raise NotGradable("no test passes on the correct engine")
 
-    def _require_end(self, observed: Observed, tests: Sequence[int], engine: str) -> None:
+    def _require_end(self, observed: EngineResults, tests: Sequence[int], engine: str) -> None:
         """Raise NotGradable unless all tests have ended."""
         missing = [test for test in tests if test not in observed.ended]
         if missing:
@@ -216,7 +216,7 @@ class _Grading:
                 others=others,
             )
 
-    def _failed_twice(self, codes: Codes) -> list[int]:
+    def _failed_twice(self, codes: PackedCodes) -> list[int]:
         """Return the tests that fail on a correct engine; those that fail only once are flaky.
 
         A test that calls no changed function is not run: it would behave as before.
@@ -229,7 +229,7 @@ class _Grading:
             self._leave_out(test)
         return sorted(failed & again)
 
-    def _failed(self, codes: Codes) -> set[int]:
+    def _failed(self, codes: PackedCodes) -> set[int]:
         """Return the tests that fail on a correct engine, and the first that does not end there."""
         tests = self.reaching(codes)
         if not tests:
@@ -296,7 +296,7 @@ class _Grading:
         ended = {self.name(test): how for test, how in runner.ended.items()}
         return msgspec.structs.replace(result, ended=ended)
 
-    def _note(self, mutant: Mutant, verdict: Verdict[int]) -> None:
+    def _note(self, mutant: Mutant, verdict: TrialVerdict[int]) -> None:
         """Note which tests kill, and which do not count any more. Raises NotGradable."""
         self.kills.update(verdict.killers)
         self.killers[mutant.page.id] = verdict.killers
@@ -345,12 +345,20 @@ class _Grading:
         return stage if stage == "not-revealed" or len(both) == len(tests) else None
 
 
-def _fate(verdict: Verdict[int], reaching: Sequence[int]) -> Fate:
+def _fate(verdict: TrialVerdict[int], reaching: Sequence[int]) -> Fate:
     if verdict.killers:
         return "killed"
     if verdict.recognising:
         return "recognised"
     return "survived" if reaching else "not-reached"
+
+
+def stage_of_survivor(infections: Sequence[Infection]) -> Stage | None:
+    """Return where a fault was lost in tests that pass; None if that is not known."""
+    values = {infection.values for infection in infections}
+    if "wrong" in values:
+        return "not-revealed"
+    return None if "unknown" in values or not values else "not-infected"
 
 
 class _SuiteRunner:
@@ -375,7 +383,7 @@ class _SuiteRunner:
         return sorted(left, key=lambda test: (-kills[test], counted[test].seconds, test))
 
     def failing(
-        self, version: Version, number: int, tests: Sequence[int], until: int | None = None
+        self, version: TrialVersion, number: int, tests: Sequence[int], until: int | None = None
     ) -> list[int]:
         """Return the first test that fails. Ending the process, or hanging, is not a failure."""
         pair = self.grading.plan.pair(self.mutant, number)
@@ -394,7 +402,9 @@ class _SuiteRunner:
             del pending[:1]
         return []
 
-    def _observe(self, codes: Codes, tests: Sequence[int], until: int | None) -> Observed:
+    def _observe(
+        self, codes: PackedCodes, tests: Sequence[int], until: int | None
+    ) -> EngineResults:
         observed = self.grading.processes.observe(
             codes, tests, until=until, stop=True, reload=self.reload
         )

@@ -17,7 +17,7 @@ from harness.core.errors import BreaklabError, UsageError
 from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.engines.loading import relocated
-from harness.grade.protocol import Codes, pack, unpack
+from harness.grade.protocol import PackedCodes, pack, unpack
 from harness.grade.suite import BreakResult, Fate
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.front_matter import Break
@@ -29,7 +29,7 @@ class PatchedFiles(msgspec.Struct, frozen=True):
     """The files of an engine that a break changes; empty if it has no site there."""
 
     texts: dict[str, str] = {}
-    codes: Codes = {}
+    codes: PackedCodes = {}
     """The same files, compiled."""
     file: str = ""
     """The file and the line of the first site."""

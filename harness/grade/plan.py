@@ -1,13 +1,21 @@
-"""Everything that grading needs besides the suite, prepared once for any number of suites."""
+"""Everything that grading needs besides the suite, prepared once for any number of suites.
+
+A rewritten file is compiled so that its functions are where the clean file has them: for
+`inspect.getsource` and tracebacks, which look the first line of a function up in the file. With the
+lines of the rewritten text they would show something else, or fail, in every function below a
+change.
+"""
 
 from __future__ import annotations
 
+import ast
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.site import Site
@@ -15,16 +23,70 @@ from harness.core.vocabulary import LOSSES, Outcome
 from harness.engines.engine import Engine
 from harness.engines.loading import Functions, compile_files
 from harness.experiment.patching import put
-from harness.grade.code import Code
 from harness.grade.mutants import Mutant, mutants, select
-from harness.grade.positions import compile_in_place
-from harness.grade.protocol import Codes, pack, unpack
+from harness.grade.protocol import PackedCodes, pack, unpack
+from harness.grade.reach import Code
 from harness.grade.twins import compose
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Variant
 from harness.pages.page import Page
+from harness.patch.side import quiet_parse
 from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
+
+_DefinitionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def compile_in_place(text: str, clean: str, path: str) -> CodeType:
+    """Return the code of a text whose definitions begin where those of the clean text do.
+
+    Raises SyntaxError, ValueError or RecursionError for a text that cannot be compiled.
+    """
+    tree = quiet_parse(text)
+    _move(tree, _parsed(clean))
+    return compile(tree, path, "exec", dont_inherit=True)
+
+
+_parsed = lru_cache(maxsize=64)(quiet_parse)
+"""The tree of a clean file, which is the same for many breaks; it must not be changed."""
+
+
+def _move(tree: ast.AST, clean: ast.AST) -> None:
+    """Move the definitions in a tree to those of the same names; what follows one moves with it."""
+    places: dict[str, _DefinitionNode] = {}
+    for definition in _definitions(clean):
+        places.setdefault(definition.name, definition)
+    shift = 0
+    for node in ast.iter_child_nodes(tree):
+        place = places.get(node.name) if isinstance(node, _DefinitionNode) else None
+        if place is None:
+            ast.increment_lineno(node, shift)
+        elif isinstance(node, _DefinitionNode):
+            shift = _last(place) - _last(node)
+    for node in _definitions(tree):
+        if place := places.get(node.name):
+            ast.increment_lineno(node, _first(place) - _first(node))
+            _move(node, place)
+
+
+def _definitions(tree: ast.AST) -> Iterator[_DefinitionNode]:
+    """Yield the definitions in a tree that are not inside another one."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, _DefinitionNode):
+            yield node
+        else:
+            yield from _definitions(node)
+
+
+def _first(definition: _DefinitionNode) -> int:
+    return min(node.lineno for node in (definition, *definition.decorator_list))
+
+
+def _last(definition: _DefinitionNode) -> int:
+    return definition.end_lineno or definition.lineno
+
+
+# ----- The plan -----
 
 LIMITS = Limits(seconds=60.0, cpu_seconds=20)
 """The limits of a suite on the engine without a break, and an upper bound for any other run."""
@@ -34,19 +96,19 @@ ROUNDS = 2
 
 
 @dataclass(frozen=True)
-class Pair:
+class BreakAndTwin:
     """A break and its twin, both composed with one secret rewrite, compiled."""
 
-    broken: Codes
-    twin: Codes
+    broken: PackedCodes
+    twin: PackedCodes
 
 
 @dataclass(frozen=True)
 class Marked:
     """The published break and the engine without it, compiled so that values are recorded."""
 
-    broken: Codes
-    clean: Codes
+    broken: PackedCodes
+    clean: PackedCodes
 
 
 @dataclass(frozen=True)
@@ -67,23 +129,23 @@ class GradingPlan:
     """Folders that a suite must not read, such as those of the pages; see `Limits.hidden`."""
     rounds: int = ROUNDS
     """The number of rewrites of a break on which a test must fail."""
-    _pairs: dict[tuple[str, int], Pair] = field(default_factory=dict, repr=False)
+    _pairs: dict[tuple[str, int], BreakAndTwin] = field(default_factory=dict, repr=False)
     _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
-    _correct: dict[str, Codes] = field(default_factory=dict, repr=False)
+    _correct: dict[str, PackedCodes] = field(default_factory=dict, repr=False)
 
     @cached_property
     def code(self) -> Code:
         """The functions of the engine."""
         return Code(self.engine.root, self.engine.sources)
 
-    def pair(self, mutant: Mutant, number: int = 0) -> Pair:
+    def pair(self, mutant: Mutant, number: int = 0) -> BreakAndTwin:
         """Return a break that has a site, and its twin, under one of the rewrites."""
         key = mutant.page.id, number
         if key not in self._pairs:
             self._pairs[key] = self._composed(mutant, number)
         return self._pairs[key]
 
-    def correct(self, variant: Mutant) -> Codes:
+    def correct(self, variant: Mutant) -> PackedCodes:
         """Return the code of a correct engine."""
         name = variant.page.id
         if name not in self._correct:
@@ -112,7 +174,7 @@ class GradingPlan:
             for number in range(self.rounds):
                 self.pair(mutant, number)
 
-    def changed_functions(self, codes: Codes) -> frozenset[int] | None:
+    def changed_functions(self, codes: PackedCodes) -> frozenset[int] | None:
         """Return the numbers of the functions that differ; None if more than functions differ."""
         pairs = self._functions.plan(unpack(codes))
         return None if pairs is None else frozenset(self.code.changed(pairs))
@@ -121,12 +183,12 @@ class GradingPlan:
     def _functions(self) -> Functions:
         return self.code.functions(())
 
-    def _composed(self, mutant: Mutant, number: int) -> Pair:
+    def _composed(self, mutant: Mutant, number: int) -> BreakAndTwin:
         composed = compose(self.engine, mutant.page, self.seed + bytes([number]))
         assert composed is not None  # it has a site
-        return Pair(self._in_place(composed.broken), self._in_place(composed.twin))
+        return BreakAndTwin(self._in_place(composed.broken), self._in_place(composed.twin))
 
-    def _in_place(self, texts: Mapping[str, str]) -> Codes:
+    def _in_place(self, texts: Mapping[str, str]) -> PackedCodes:
         root, clean = self.engine.root, self.engine.sources
         return pack(
             {
@@ -135,7 +197,7 @@ class GradingPlan:
             }
         )
 
-    def _recording(self, texts: Mapping[str, str], sites: Sequence[Site]) -> Codes:
+    def _recording(self, texts: Mapping[str, str], sites: Sequence[Site]) -> PackedCodes:
         return pack(compile_files(self.engine.root, texts, sites))
 
 

@@ -15,28 +15,27 @@ import msgspec
 from harness.core import PACKAGES
 from harness.core.errors import EnvironmentProblem
 from harness.core.vocabulary import Phase, visible
-from harness.grade.disclosure import ENDED, Words
-from harness.grade.files import SubmittedFiles
+from harness.grade.feedback import ENDED, SubmissionWords
+from harness.grade.files import NotGradable, Said, SubmittedFiles
 from harness.grade.plan import GradingPlan
 from harness.grade.protocol import (
     LIMIT_REACHED,
     LONGEST_MESSAGE,
     LONGEST_NAME,
     MOST_TESTS,
-    Codes,
     Collect,
     Collected,
     Ended,
-    Finished,
+    ForkOutput,
+    HostedEngine,
+    PackedCodes,
     Raised,
     Refused,
-    Reply,
-    Run,
-    Task,
+    RunRequest,
+    SuiteReply,
     decode_reply,
     split_events,
 )
-from harness.grade.refusal import NotGradable, Said
 from harness.runs.isolated import failure_of_child
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
@@ -67,7 +66,7 @@ _FORKS = 3000
 
 
 @dataclass(frozen=True)
-class Observed:
+class EngineResults:
     """The results of the tests on an engine."""
 
     ended: Mapping[int, Ended] = field(default_factory=dict)
@@ -87,7 +86,7 @@ class Processes:
 
     def __init__(self, path: Path, submitted: SubmittedFiles, plan: GradingPlan) -> None:
         self.submitted, self.plan = submitted, plan
-        self.words, self.test_files = Words(submitted), submitted.tests()
+        self.words, self.test_files = SubmissionWords(submitted), submitted.tests()
         own = path if path.is_dir() else path.parent
         # The submission of another student may be in the folder around this one.
         hidden = (*plan.hidden, own, *_without_libraries(own.resolve().parent))
@@ -97,7 +96,7 @@ class Processes:
         """The wall time and the processor time of all tests on the engine without a break."""
         self.usual: Mapping[int, float] = {}
         """The longest time that each test took on that engine."""
-        self._main: _Process | None = None
+        self._main: _SuiteProcess | None = None
         self._lost = self._late = 0
 
     def collect(self) -> None:
@@ -106,7 +105,7 @@ class Processes:
 
     def observe(
         self,
-        changed: Codes,
+        changed: PackedCodes,
         tests: Sequence[int],
         *,
         until: int | None = None,
@@ -114,7 +113,7 @@ class Processes:
         record: bool = False,
         trail: bool = False,
         reload: bool = False,
-    ) -> Observed:
+    ) -> EngineResults:
         """Run tests on the engine with these files changed.
 
         What cannot be replaced is loaded by a new process, as everything is with `reload`. Raises
@@ -125,7 +124,9 @@ class Processes:
             seconds = min(seconds, PATIENCE + 20 * self.seconds)
             cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
         each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
-        run = Run(changed, list(tests), seconds, cpu_seconds, each, until, stop, record, trail)
+        run = RunRequest(
+            changed, list(tests), seconds, cpu_seconds, each, until, stop, record, trail
+        )
         if not reload:
             if self._main is None:
                 self._main = self._start()
@@ -139,7 +140,7 @@ class Processes:
         if self._main is not None:
             self._main.end()
 
-    def set_usual_times(self, runs: Sequence[Observed]) -> None:
+    def set_usual_times(self, runs: Sequence[EngineResults]) -> None:
         """Derive the limits from how long the tests took on the engine without a break."""
         self.seconds = max(sum(e.seconds for e in run.ended.values()) for run in runs)
         self.cpu_seconds = max(sum(e.cpu_seconds for e in run.ended.values()) for run in runs)
@@ -154,7 +155,7 @@ class Processes:
         usual = self.usual.get(test)
         return math.inf if usual is None else LONGER * usual + 20 * self.cpu_seconds
 
-    def _start(self) -> _Process:
+    def _start(self) -> _SuiteProcess:
         process = self._load({})
         try:
             self._accept(process.collected)
@@ -176,10 +177,10 @@ class Processes:
             raise NotGradable("collecting it twice gives different tests")
         self.tests = tests
 
-    def _load(self, changed: Codes) -> _Process:
+    def _load(self, changed: PackedCodes) -> _SuiteProcess:
         """Start a process that has collected the tests on the engine with these files changed."""
         engine, submitted = self.plan.engine, self.submitted
-        task = Task(str(engine.root), dict(engine.sources), engine.dialect)
+        task = HostedEngine(str(engine.root), dict(engine.sources), engine.dialect)
         order = Collect(
             files=submitted.files,
             folder=submitted.folder,
@@ -187,21 +188,21 @@ class Processes:
             changed=changed,
             hidden=list(self.limits.hidden),
         )
-        return _Process(task, order, self.limits)
+        return _SuiteProcess(task, order, self.limits)
 
-    def _reloaded(self, changed: Codes, run: Run) -> Observed:
+    def _reloaded(self, changed: PackedCodes, run: RunRequest) -> EngineResults:
         """Run the tests in a new process; all fail there if they cannot be collected."""
         process = self._load(changed)
         try:
             if process.lost:
                 self._count_late(1)
-                return Observed(problem=process.collected.problem, path="reloaded")
+                return EngineResults(problem=process.collected.problem, path="reloaded")
             numbers = {name: index for index, name in enumerate(process.collected.tests)}
             missing = [test for test in run.tests if self.tests[test] not in numbers]
             if missing:
                 reason = process.collected.problem or "it is not collected"
                 first = Ended(missing[0], "failed", 0.0, Raised(reason[:LONGEST_MESSAGE]))
-                return Observed({missing[0]: first}, path="reloaded")
+                return EngineResults({missing[0]: first}, path="reloaded")
             names = {numbers[self.tests[test]]: test for test in run.tests}
             until = None if run.until is None else numbers[self.tests[run.until]]
             there = msgspec.structs.replace(run, tests=list(names), until=until)
@@ -211,11 +212,11 @@ class Processes:
                 names[test]: msgspec.structs.replace(event, test=names[test])
                 for test, event in observed.ended.items()
             }
-            return Observed(ended, observed.problem, "reloaded")
+            return EngineResults(ended, observed.problem, "reloaded")
         finally:
             process.end()
 
-    def _observed(self, process: _Process, run: Run) -> Observed | None:
+    def _observed(self, process: _SuiteProcess, run: RunRequest) -> EngineResults | None:
         """Return what a run reports; None if the code cannot be replaced."""
         finished = process.run(run)
         if process.lost:
@@ -228,13 +229,13 @@ class Processes:
         self._count_late(finished.late)
         events, _ = split_events(finished.events)
         if any(isinstance(event, Refused) for event in events):
-            return None if run.changed else Observed(problem="it refused to run the tests")
+            return None if run.changed else EngineResults(problem="it refused to run the tests")
         allowed = set(run.tests)
         ended: dict[int, Ended] = {}
         for event in events:
             if isinstance(event, Ended) and event.test in allowed:
                 ended.setdefault(event.test, event)  # a test cannot take back its result
-        return Observed(ended, finished.problem)
+        return EngineResults(ended, finished.problem)
 
     def _count_late(self, times: int) -> None:
         self._late += times
@@ -260,10 +261,10 @@ def _without_libraries(folder: Path) -> list[Path]:
     return [] if any(path.is_relative_to(folder) for path in libraries) else [folder]
 
 
-class _Process:
+class _SuiteProcess:
     """A confined process that has collected the suite."""
 
-    def __init__(self, task: Task, order: Collect, limits: Limits) -> None:
+    def __init__(self, task: HostedEngine, order: Collect, limits: Limits) -> None:
         if sys.platform == "win32":
             raise EnvironmentProblem(
                 "a suite can be graded only on a system with `fork`", "use Linux, for example"
@@ -275,21 +276,21 @@ class _Process:
         data = msgspec.msgpack.encode(task)
         self.worker: Worker = hosted_worker(opening, data, limits, _FORKS)
         reply = self._request("collecting the tests", order)
-        if isinstance(reply, Finished):
+        if isinstance(reply, ForkOutput):
             reply = Collected([], reply.problem or "the collection sent something else")
         self.collected = reply
 
-    def run(self, run: Run) -> Finished:
+    def run(self, run: RunRequest) -> ForkOutput:
         """Carry out a run."""
         reply = self._request("running the tests", run)
-        return reply if isinstance(reply, Finished) else Finished(b"", "it sent something else")
+        return reply if isinstance(reply, ForkOutput) else ForkOutput(b"", "it sent something else")
 
     def end(self) -> None:
         """End the process, and everything that it has started."""
         self.worker.end()
 
-    def _request(self, phase: str, order: Collect | Run) -> Reply:
-        seconds = order.seconds + PATIENCE if isinstance(order, Run) else self.limits.seconds
+    def _request(self, phase: str, order: Collect | RunRequest) -> SuiteReply:
+        seconds = order.seconds + PATIENCE if isinstance(order, RunRequest) else self.limits.seconds
         frame = self.worker.request(seconds, msgspec.msgpack.encode(order))
         reply = decode_reply(frame.payload) if isinstance(frame, Frame) else None
         if reply is not None:
@@ -300,7 +301,9 @@ class _Process:
         self.worker.end()
         late = answer is NoFrame.LATE
         if failure.type in _LIMITS:
-            return Finished(
-                b"", LIMIT_REACHED if isinstance(order, Run) else f"{phase}: {LIMIT_REACHED}", late
+            return ForkOutput(
+                b"",
+                LIMIT_REACHED if isinstance(order, RunRequest) else f"{phase}: {LIMIT_REACHED}",
+                late,
             )
-        return Finished(b"", visible(f"{phase}: {failure.message}"), late)
+        return ForkOutput(b"", visible(f"{phase}: {failure.message}"), late)

@@ -1,7 +1,7 @@
 """The messages between the grader and the confined process that runs a suite.
 
 The process is sent compiled code for one run at a time, and nothing that says what the code is: a
-correct engine, a twin and a break are the same kind of `Run`.
+correct engine, a twin and a break are the same kind of `RunRequest`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import msgspec
 from harness.core.run import Digest
 from harness.engines.engine import Dialect
 
-Codes = dict[str, bytes]
+PackedCodes = dict[str, bytes]
 """Compiled files of an engine (`marshal`), by their path below its root."""
 
 
-def pack(files: Mapping[str, CodeType]) -> Codes:
+def pack(files: Mapping[str, CodeType]) -> PackedCodes:
     """Return compiled files as bytes."""
     return {file: marshal.dumps(code) for file, code in files.items()}
 
 
-def unpack(codes: Codes) -> dict[str, CodeType]:
+def unpack(codes: PackedCodes) -> dict[str, CodeType]:
     """Return the compiled files that were packed."""
     return {file: marshal.loads(code) for file, code in codes.items()}
 
@@ -34,7 +34,7 @@ MOST_TESTS, LONGEST_NAME, LONGEST_MESSAGE = 10_000, 1000, 300
 """Limits for the tests of a suite: how many, and the lengths of their ids and messages."""
 
 
-class Task(msgspec.Struct, frozen=True):
+class HostedEngine(msgspec.Struct, frozen=True):
     """The engine of a process; it remains in the memory of the host, which any suite can read."""
 
     root: str
@@ -53,7 +53,7 @@ class Collect(msgspec.Struct, frozen=True):
     """The name of its folder in the scratch folder."""
     tests: list[str]
     """The files that are collected."""
-    changed: Codes = {}
+    changed: PackedCodes = {}
     """The engine's files that are loaded in place of the correct ones."""
     hidden: list[str] = []
     """Folders from which nothing is imported."""
@@ -85,10 +85,10 @@ LIMIT_REACHED = "a limit of time, memory or processes was reached, or a process 
 """How a run ended; which limit is reached first depends on how busy the machine is."""
 
 
-class Run(msgspec.Struct, frozen=True):
+class RunRequest(msgspec.Struct, frozen=True):
     """Tests to run in a fork, after the engine's code was replaced."""
 
-    changed: Codes
+    changed: PackedCodes
     tests: list[int]
     """The positions of the tests, in the order in which they are run."""
     seconds: float
@@ -128,10 +128,10 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     """The code cannot be replaced: another process has to load it."""
 
 
-Event = Ended | Refused
+TestEvent = Ended | Refused
 
 
-class Finished(msgspec.Struct, frozen=True, tag="finished"):
+class ForkOutput(msgspec.Struct, frozen=True, tag="finished"):
     """What arrived from a fork, and how the fork ended if not by itself."""
 
     events: bytes
@@ -140,16 +140,16 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     """Whether it did not end in time."""
 
 
-Reply = Collected | Finished
+SuiteReply = Collected | ForkOutput
 
 MOST_BYTES = 4 * 1024 * 1024
 """The largest size of all events of a run."""
 
-_reply: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
-_event: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+_reply: msgspec.msgpack.Decoder[SuiteReply] = msgspec.msgpack.Decoder(SuiteReply)
+_event: msgspec.msgpack.Decoder[TestEvent] = msgspec.msgpack.Decoder(TestEvent)
 
 
-def decode_reply(payload: bytes) -> Reply | None:
+def decode_reply(payload: bytes) -> SuiteReply | None:
     """Return the reply in a frame; None if it is not one."""
     try:
         return _reply.decode(payload)
@@ -157,18 +157,18 @@ def decode_reply(payload: bytes) -> Reply | None:
         return None
 
 
-def encode_event(event: Event) -> bytes:
+def encode_event(event: TestEvent) -> bytes:
     """Return the bytes of an event, with four bytes of length before them."""
     data = msgspec.msgpack.encode(event)
     return len(data).to_bytes(4, "big") + data
 
 
-def split_events(data: bytes) -> tuple[list[Event], bytes]:
+def split_events(data: bytes) -> tuple[list[TestEvent], bytes]:
     """Return the events at the beginning of the data, and what follows the last of them.
 
     What follows is incomplete, or not an event.
     """
-    events: list[Event] = []
+    events: list[TestEvent] = []
     position = 0
     while len(data) >= position + 4:
         end = position + 4 + int.from_bytes(data[position : position + 4], "big")

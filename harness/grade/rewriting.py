@@ -15,14 +15,11 @@ from random import Random
 from string import ascii_lowercase
 from typing import Any
 
-from harness.grade.merging import (
-    BLOCKS,
-    Function,
-    Statements,
-    readable,
-    renamable,
-    rename,
-)
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+Statements = list[ast.stmt]
+
+BLOCKS = ("body", "orelse", "finalbody")
+"""The fields of a statement that hold statements."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Rewriter:
     addressed: bool = True
     rebound: frozenset[str] = frozenset()
 
-    def rewrite(self, function: Function) -> None:
+    def rewrite(self, function: FunctionNode) -> None:
         """Rewrite a function in place."""
         expressions = _Expressions(self.random)
         for statement in function.body:
@@ -81,7 +78,7 @@ class Rewriter:
         out: Statements = []
         for position, statement in enumerate(block):
             first = position == 0 and _is_text(statement)
-            if not isinstance(statement, Function | ast.ClassDef):
+            if not isinstance(statement, FunctionNode | ast.ClassDef):
                 for name in BLOCKS:
                     if inner := getattr(statement, name, None):
                         setattr(statement, name, self._block(inner, names, share))
@@ -125,7 +122,7 @@ class Rewriter:
             _set(parent, name, index, ast.Name(own, ast.Load()))
         return out, holder.value
 
-    def _first_evaluated(self, node: ast.AST) -> Iterator[Place]:
+    def _first_evaluated(self, node: ast.AST) -> Iterator[Slot]:
         """Yield the places of the expressions before which nothing but names is evaluated.
 
         The outermost comes first.
@@ -175,11 +172,11 @@ def _negated(test: ast.expr) -> ast.expr:
 
 # ----- What is evaluated first -----
 
-Place = tuple[ast.AST, str, int | None]
+Slot = tuple[ast.AST, str, int | None]
 """A node, one of its fields, and a position if the field is a list."""
 
 
-def _parts(node: ast.AST) -> Iterator[Place]:
+def _parts(node: ast.AST) -> Iterator[Slot]:
     """Yield the places of the parts of an expression that are always evaluated, in order."""
     match node:
         case ast.Expr() | ast.Attribute() | ast.Starred():
@@ -283,3 +280,90 @@ class _Expressions(ast.NodeTransformer):
             pair = ast.Tuple([node], ast.Load())
             return ast.Subscript(pair, ast.Constant(0), ast.Load())
         return node
+
+
+# ----- Names -----
+
+_SCOPES = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+
+
+def own_nodes(function: FunctionNode) -> Iterator[ast.AST]:
+    """Yield the nodes of a function's body, but none from inside a nested scope."""
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, _SCOPES):
+            pending += ast.iter_child_nodes(node)
+
+
+def parameters(function: FunctionNode) -> list[str]:
+    """Return the names of a function's parameters."""
+    spec = function.args
+    starred = [item for item in (spec.vararg, spec.kwarg) if item]
+    return [item.arg for item in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *starred)]
+
+
+def readable(function: FunctionNode) -> list[str]:
+    """Return the parameters of a function that it can always read: it deletes none of them."""
+    nodes = ast.walk(function)
+    deleted = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
+    return [name for name in parameters(function) if name not in deleted]
+
+
+def bound(function: FunctionNode) -> set[str]:
+    """Return the names that a function binds, other than its parameters."""
+    names = {
+        name for node in ast.walk(function) for name in _bindings(node) if node is not function
+    }
+    return names - set(parameters(function))
+
+
+def renamable(function: FunctionNode) -> list[str]:
+    """Return the local variables that can be renamed: only plain assignments bind them.
+
+    A name that a nested scope binds too is left out, as is every name if the function may look
+    names up by their text.
+    """
+    used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    if used & {"locals", "vars", "eval", "exec", "dir"}:
+        return []
+    own = set(map(id, own_nodes(function)))
+    plain: dict[str, None] = {}
+    other = set(parameters(function))
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) in own:
+            plain[node.id] = None
+        elif node is not function:
+            other.update(_bindings(node))
+    return [name for name in plain if name not in other]
+
+
+def rename(function: FunctionNode, names: dict[str, str]) -> None:
+    """Rename local variables of a function, in the scopes nested in it too."""
+    for statement in function.body:  # decorators and default arguments are outside of its scope
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name):
+                node.id = names.get(node.id, node.id)
+
+
+def _bindings(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a node itself binds or declares."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.arg(arg=name):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Global(names=several) | ast.Nonlocal(names=several):
+            yield from several
+        case ast.alias(name=name, asname=other):
+            yield other or name.partition(".")[0]
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            yield name
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name

@@ -1,10 +1,15 @@
-"""Running collected tests, without pytest's reports, and recording what they call."""
+"""Running the tests of a collected suite, in forks of the process that has collected it.
+
+`pytest --breaks` and `harness grade` run tests this way, without pytest's reports. They differ
+in what confines the process, which engines are tried, and who may read what a run raises.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.abc import Loader, MetaPathFinder
@@ -20,8 +25,9 @@ from _pytest.fixtures import FixtureLookupError
 from _pytest.runner import runtestprotocol
 
 from harness.core.run import message_of
-from harness.grade.calls import CALLS
+from harness.engines.loading import FileCodes, Replacement, find_in_memory
 from harness.grade.protocol import LONGEST_MESSAGE, Raised
+from harness.grade.reach import CALLS, Code
 
 
 def run_in_order(
@@ -127,7 +133,7 @@ def describe(error: BaseException) -> Raised:
 
 
 @dataclass
-class Record:
+class TestCalls:
     """What a test has called, with its fixtures."""
 
     called: Collection[CodeType] | None = None
@@ -142,9 +148,9 @@ class Recording:
         """What each fixture calls while it is set up: every test that uses it reaches that too."""
 
     @contextmanager
-    def of(self, item: pytest.Item) -> Iterator[Record]:
+    def of(self, item: pytest.Item) -> Iterator[TestCalls]:
         """Record what is called in this context, in which the test is run."""
-        record, called = Record(), dict[int, CodeType]()
+        record, called = TestCalls(), dict[int, CodeType]()
         CALLS.start()
         with CALLS.recorded(called):
             yield record
@@ -269,3 +275,54 @@ def be_silent(config: pytest.Config) -> None:
     sys.stderr = sys.stdout
     if capture is not None:
         capture.start_global_capturing()
+
+
+# ----- A collected suite -----
+
+
+class CollectedSuite:
+    """The tests of a suite, and the functions of the engine.
+
+    Parameters
+    ----------
+    items : sequence of pytest.Item
+        At least one.
+    code : Code
+        The engine.
+    called : collection of CodeType, optional
+        What has been called so far; None if that is not known.
+    """
+
+    def __init__(
+        self, items: Sequence[pytest.Item], code: Code, called: Collection[CodeType] | None
+    ) -> None:
+        self.items, self.code, self.outcomes = items, code, Outcomes()
+        self.functions = code.functions(called)
+        items[0].config.pluginmanager.register(self.outcomes)
+
+    def warm(self) -> None:
+        """Do what every fork would do for its first test."""
+        locate(self.items)
+        warm_hypothesis()
+        gc.freeze()  # otherwise a collection in a fork would copy every page
+
+    def swap(
+        self, pairs: Sequence[Replacement], codes: FileCodes, texts: Mapping[str, str]
+    ) -> None:
+        """In a fork: turn the engine into the one with these files; `texts` may lack some.
+
+        `pairs` are those that `Functions.plan` returns. Modules that have not been imported yet
+        will be imported from these files, too.
+        """
+        find_in_memory(self.code.root, {**self.code.sources, **texts}, codes)
+        self.functions.swap(pairs)
+
+    def run(
+        self,
+        order: Sequence[int],
+        *,
+        stop: bool,
+        around: Callable[[int], AbstractContextManager[object]] = nullcontext,
+    ) -> Iterator[int]:
+        """In a fork: run the tests with these numbers; see `run_in_order`."""
+        return run_in_order(self.outcomes, self.items, order, stop=stop, around=around)

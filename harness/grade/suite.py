@@ -1,12 +1,23 @@
-"""The result of a test suite on the breaks of the catalogue."""
+"""The result of a test suite on the breaks of the catalogue, and its score.
+
+The score is the share of the breaks that it kills, weighted as the instructor says.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from harness.core.errors import UsageError, as_message
+from harness.core.message import message
 from harness.core.vocabulary import Stage
+from harness.pages.catalogue import nearest
+from harness.pages.front_matter import Break
+from harness.pages.page import Page, read_toml
 
 Fate = Literal["killed", "survived", "not-reached", "recognised", "does-not-apply"]
 """What became of a break: a test fails because of it; all tests that reach it pass; no test reaches
@@ -94,3 +105,141 @@ class SuiteReport(msgspec.Struct, frozen=True):
     def score(self) -> float | None:
         """The share of the breaks that are killed, in percent; None without breaks."""
         return round(100 * self.killed / self.of, 1) if self.of else None
+
+
+# ----- The score -----
+
+_GroupName = TypeVar("_GroupName", int, str)
+
+Weight = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Points = Annotated[float, msgspec.Meta(ge=0.1, le=1e6)]
+
+
+class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much each break counts: what a file of weights states.
+
+    A break's weight is that given for its id, else for its family, else for its level, else 1. A
+    break of weight 0 is left out.
+    """
+
+    points: Points = 100.0
+    """The points of a suite that kills every break."""
+    breaks: dict[str, Weight] = {}
+    families: dict[str, Weight] = {}
+    levels: dict[int, Weight] = {}
+
+    def of(self, result: BreakResult) -> float:
+        """Return the weight of a break."""
+        return self.of_break(result.break_, result.family, result.level)
+
+    def of_break(self, name: str, family: str, level: int) -> float:
+        """Return the weight of a break with that id, in that family and at that level."""
+        general = self.families.get(family, self.levels.get(level, 1.0))
+        return self.breaks.get(name, general)
+
+    def require_some(self, pages: Iterable[Page]) -> None:
+        """Raise UsageError if all these breaks have the weight 0."""
+        fronts = [page.front for page in pages]
+        if not any(self.of_break(front.id, front.family, front.level) for front in fronts):
+            raise UsageError(
+                "all selected breaks have the weight 0",
+                "select others, or give one of them another weight",
+            )
+
+
+EVEN = Weights()
+"""Every break counts the same."""
+
+
+class Score(msgspec.Struct, frozen=True):
+    """How many breaks of a group are killed, and what they are worth."""
+
+    killed: int
+    of: int
+    score: float | None
+    """The killed breaks' share of the total weight, in percent; None without breaks."""
+    points: float
+    max_points: float
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """The score of a suite: in total, by level and by family."""
+
+    total: Score
+    levels: dict[int, Score]
+    families: dict[str, Score]
+    point: float
+    """The points of a break of weight 1."""
+
+
+def counting(results: Iterable[BreakResult], weights: Weights) -> list[BreakResult]:
+    """Return the breaks that count: those with a site in the engine and a weight."""
+    return [
+        result for result in results if result.fate != "does-not-apply" and weights.of(result) > 0
+    ]
+
+
+def scores(results: Iterable[BreakResult], weights: Weights = EVEN) -> Scores:
+    """Return the score of the breaks that count."""
+    judged = counting(results, weights)
+    total = sum(weights.of(result) for result in judged)
+    point = weights.points / total if total else 0.0
+    return Scores(
+        _score(judged, weights, point),
+        _by(attrgetter("level"), judged, weights, point),
+        _by(attrgetter("family"), judged, weights, point),
+        point,
+    )
+
+
+def _by(
+    key: Callable[[BreakResult], _GroupName],
+    results: list[BreakResult],
+    weights: Weights,
+    point: float,
+) -> dict[_GroupName, Score]:
+    groups: dict[_GroupName, list[BreakResult]] = {}
+    for result in sorted(results, key=key):
+        groups.setdefault(key(result), []).append(result)
+    return {name: _score(group, weights, point) for name, group in groups.items()}
+
+
+def _score(results: list[BreakResult], weights: Weights, point: float) -> Score:
+    killed = [result for result in results if result.fate == "killed"]
+    earned = sum(weights.of(result) for result in killed)
+    possible = sum(weights.of(result) for result in results)
+    return Score(
+        len(killed),
+        len(results),
+        round(100 * earned / possible, 1) if possible else None,
+        round(earned * point, 6),
+        round(possible * point, 6),
+    )
+
+
+def read_weights(file: Path, pages: Iterable[Page]) -> Weights:
+    """Return the weights in a TOML file.
+
+    Raises PageError for a file that is not one of weights, and UsageError for a name that none of
+    the breaks among the pages has.
+    """
+    remedy = "write `points = NUMBER` and tables [breaks], [families], [levels] of `name = NUMBER`"
+    weights = read_toml(file, Weights, "it is not a valid weights file", remedy)
+    fronts = [page.front for page in pages if isinstance(page.front, Break)]
+    _require_known(file, "break", weights.breaks, {front.id for front in fronts})
+    _require_known(file, "family", weights.families, {front.family for front in fronts})
+    _require_known(file, "level", map(str, weights.levels), {str(front.level) for front in fronts})
+    return weights
+
+
+def _require_known(file: Path, kind: str, names: Iterable[str], known: set[str]) -> None:
+    for name in names:
+        if name not in known:
+            problem = message(
+                "{file}: no {kind} is called `{name}`", file=file, kind=as_message(kind), name=name
+            )
+            remedy = message(
+                "{question}`harness list` shows the breaks with their families and levels",
+                question=nearest(name, known),
+            )
+            raise UsageError(problem, remedy)

@@ -14,7 +14,7 @@ from random import Random
 from typing import Generic, Literal, Protocol, TypeVar
 
 Test = TypeVar("Test", bound=Hashable)
-Version = Literal["broken", "twin"]
+TrialVersion = Literal["broken", "twin"]
 
 MOST_TRIES = 5
 """The number of tests that may lose their verdict on one break before it counts as recognised."""
@@ -23,7 +23,7 @@ TWIN_FIRST = 0.25
 """How often the twin is run before the break, so that the order of the runs says nothing."""
 
 
-class Runner(Protocol[Test]):
+class TrialRunner(Protocol[Test]):
     """Runs tests on a break and on its twin."""
 
     @property
@@ -34,7 +34,7 @@ class Runner(Protocol[Test]):
         """Return the tests that may kill the break, in the order in which they are run."""
 
     def failing(
-        self, version: Version, number: int, tests: Sequence[Test], until: Test | None = None
+        self, version: TrialVersion, number: int, tests: Sequence[Test], until: Test | None = None
     ) -> Sequence[Test]:
         """Return tests that fail on a version under one of the rewrites: all, or only the first.
 
@@ -43,7 +43,7 @@ class Runner(Protocol[Test]):
 
 
 @dataclass
-class Verdict(Generic[Test]):
+class TrialVerdict(Generic[Test]):
     """What became of a break, and of the tests that were run on it."""
 
     killers: list[Test] = field(default_factory=list)
@@ -56,14 +56,14 @@ class Verdict(Generic[Test]):
     """How the twin was run; None if it was not."""
 
 
-def judge(runner: Runner[Test], random: Random, rounds: int) -> Verdict[Test]:
+def judge(runner: TrialRunner[Test], random: Random, rounds: int) -> TrialVerdict[Test]:
     """Run the tests until some kill the break, or none can any more.
 
     `rounds` is the number of rewrites under which a test must fail. A test that tosses a coin, such
     as a digest of the code, is right about all of them in one case of `4**rounds`; one that fails
     in every second run, in about one of `2**rounds`.
     """
-    verdict: Verdict[Test] = Verdict()
+    verdict: TrialVerdict[Test] = TrialVerdict()
     twin_first = random.random() < TWIN_FIRST
     while len(verdict.recognising) + len(verdict.unsteady) < MOST_TRIES:
         if not _left(runner, verdict):
@@ -89,13 +89,16 @@ def judge(runner: Runner[Test], random: Random, rounds: int) -> Verdict[Test]:
     return verdict
 
 
-def _left(runner: Runner[Test], verdict: Verdict[Test]) -> list[Test]:
+def _left(runner: TrialRunner[Test], verdict: TrialVerdict[Test]) -> list[Test]:
     lost = {*verdict.recognising, *verdict.unsteady}
     return [test for test in runner.tests() if test not in lost]
 
 
 def _recognises(
-    runner: Runner[Test], verdict: Verdict[Test], number: int = 0, until: Test | None = None
+    runner: TrialRunner[Test],
+    verdict: TrialVerdict[Test],
+    number: int = 0,
+    until: Test | None = None,
 ) -> bool:
     """Whether tests fail on a twin; they do not count on this break any more."""
     caught = runner.failing("twin", number, _left(runner, verdict), until)
@@ -105,8 +108,8 @@ def _recognises(
 
 
 def _repeating(
-    runner: Runner[Test],
-    verdict: Verdict[Test],
+    runner: TrialRunner[Test],
+    verdict: TrialVerdict[Test],
     suspects: Sequence[Test],
     number: int,
     random: Random,

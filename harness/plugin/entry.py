@@ -49,11 +49,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Load the patched engine of this process, or start to record, before anything is imported."""
     if PATCHED in os.environ:
-        from harness.plugin.reloading import install_patched_engine
+        from harness.plugin.reloads import install_patched_engine
 
         install_patched_engine(os.environ[PATCHED])
     elif early_config.known_args_namespace.breaks is not None:
-        from harness.grade.calls import CALLS
+        from harness.grade.reach import CALLS
 
         CALLS.start()
 
@@ -65,12 +65,12 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if PATCHED in os.environ:
         from harness.grade.running import fix_hypothesis
-        from harness.plugin.reloading import FirstFailure
+        from harness.plugin.reloads import FirstFailure
 
         fix_hypothesis()
         config.pluginmanager.register(FirstFailure(), "breaklab-reloaded")
     elif config.getoption("breaks") is not None:
-        from harness.grade.calls import CALLS
+        from harness.grade.reach import CALLS
 
         is_recorded = CALLS.stop()  # `register` calls no tests, and recording would slow it down
         from harness.plugin.session import register

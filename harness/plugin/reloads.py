@@ -1,22 +1,231 @@
-"""Breaks that cannot be swapped: their tests run in a process that imports the broken engine."""
+"""Breaks that cannot be swapped: their tests run in a process that imports the broken engine.
+
+There are three ways to run a break, and each is needed:
+
+- A *runner* (`runners.py`) swaps code in a fork: nearly every break. It cannot do one that changes
+  what an import does, or a function that the collection has called.
+- The *zygote* is a copy of pytest's process from before the tests and the engine were imported. It
+  forks for each break that is left. The fork collects the tests with the broken engine and runs
+  them, with the user's options, plugins and `conftest.py`, which are already loaded. So it costs no
+  new start of Python, but it cannot help if a `conftest.py` or a plugin has imported the engine, or
+  if a test that passes fails in a fork.
+- A *fresh process* can do these, too. It starts pytest anew for each break, with the patched text.
+"""
 
 from __future__ import annotations
 
+import gc
+import json
+import marshal
+import os
+import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from harness.engines.engine import Engine
+from harness.engines.loading import find_in_memory
 from harness.grade.mutants import PatchedFiles
-from harness.plugin.reloading import RunFailed, run_reloaded, same_options
-from harness.plugin.runners import Outcome, TimeLimit
-from harness.plugin.zygote import UNCOLLECTED, Reload, Zygote
-from harness.sandbox.parallel import end_all
+from harness.grade.reach import CALLS, Code
+from harness.grade.running import Outcomes, be_silent, run_in_order, warm_hypothesis
+from harness.plugin import PATCHED
+from harness.plugin.runners import BreakOutcome, TimeLimit, import_all, outcome_in_fork
+from harness.sandbox.parallel import Server, end_all
+
+if TYPE_CHECKING:
+    import pytest
+
+UNCOLLECTED = "the tests cannot be collected"
+"""The problem of a break on which pytest does not find the tests."""
+
+
+@dataclass(frozen=True)
+class Reload:
+    """An engine to import, and the tests to run on it."""
+
+    files: PatchedFiles
+    tests: Mapping[str, int]
+    """The numbers of the tests, by id."""
+    stop: bool
+    """Whether to stop at the first test that fails."""
+    limit: TimeLimit
+
+
+class Zygote(Server):
+    """A zygote, seen from pytest's process."""
+
+    def __init__(self, session: pytest.Session, code: Code) -> None:
+        """Fork it."""
+        super().__init__(partial(_serve, session, code))
+
+    def prepare(self, libraries: Sequence[str]) -> bool:
+        """Import libraries, once for all breaks; return whether the zygote can be used."""
+        return bool(self._request(libraries))
+
+    def run(self, reload: Reload) -> BreakOutcome:
+        """Run tests on an engine."""
+        outcome = self._request(reload)
+        assert isinstance(outcome, BreakOutcome)
+        return outcome
+
+    def _request(self, request: Sequence[str] | Reload) -> bool | BreakOutcome:
+        try:
+            self.connection.send(request)
+            reply: bool | BreakOutcome = self.connection.recv()
+        except (EOFError, OSError):
+            return isinstance(request, Reload) and BreakOutcome(problem="the zygote has ended")
+        return reply
+
+
+def imports_engine(code: Code) -> bool:
+    """Return whether this process has imported the engine."""
+    modules = list(sys.modules.values())
+    return any(getattr(module, "__file__", None) in code.paths for module in modules)
+
+
+# ----- In the zygote -----
+
+
+def _serve(session: pytest.Session, code: Code, connection: Connection) -> NoReturn:
+    CALLS.stop()
+    while True:
+        request = connection.recv()
+        if isinstance(request, Reload):
+            work = partial(_run, session, code, request)
+            connection.send(outcome_in_fork(work, request.limit))
+        else:
+            connection.send(_prepare(session, code, request))
+
+
+def _prepare(session: pytest.Session, code: Code, libraries: Sequence[str]) -> bool:
+    be_silent(session.config)
+    for name in ("breaklab-session", "breaklab-recording"):
+        session.config.pluginmanager.unregister(name=name)
+    import_all(libraries)
+    warm_hypothesis()
+    gc.freeze()  # otherwise a collection in a fork would copy every page
+    return not imports_engine(code)
+
+
+# ----- In the fork -----
+
+
+def _run(session: pytest.Session, code: Code, reload: Reload) -> BreakOutcome:
+    """Collect the tests on the engine, and run them in their usual order."""
+    patched = {file: marshal.loads(data) for file, data in reload.files.codes.items()}
+    texts = {**code.sources, **reload.files.texts}
+    find_in_memory(code.root, texts, {**code.files, **patched})
+    try:
+        session.config.hook.pytest_collection(session=session)
+    except BaseException:  # what a module raises at its import, and pytest's own errors
+        return BreakOutcome(problem=UNCOLLECTED)
+    items = session.items
+    order = [place for place, item in enumerate(items) if item.nodeid in reload.tests]
+    if session.testsfailed or len(order) < len(reload.tests):
+        return BreakOutcome(problem=UNCOLLECTED)
+    outcomes = Outcomes()
+    session.config.pluginmanager.register(outcomes)
+    failed = run_in_order(outcomes, items, order, stop=reload.stop)
+    return BreakOutcome(failed=[reload.tests[items[place].nodeid] for place in failed])
+
+
+# ----- A fresh process -----
+
+QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--tb=no")
+
+_VALUED = ("--breaks-engine", "--breaks-json", "--breaks-junit", "--breaks-min-score")
+_OF_XDIST = ("-n", "--numprocesses", "--dist", "--maxprocesses")
+
+
+def same_options(config: pytest.Config) -> list[str]:
+    """Return the options of a run, without ours, those of xdist and the names of the tests."""
+    options: list[str] = []
+    given = iter(config.invocation_params.args)
+    for argument in given:
+        name = argument.partition("=")[0]
+        if argument in (*_VALUED, *_OF_XDIST):
+            next(given, None)
+        elif not (
+            name.startswith("--breaks")
+            or name in _OF_XDIST
+            or re.fullmatch(r"-n\w+", argument)
+            or argument in (*config.args, config.getoption("breaks"))
+        ):
+            options.append(argument)
+    return [*options, *(("-n0",) if config.pluginmanager.hasplugin("xdist") else ())]
+
+
+def install_patched_engine(file: str) -> None:
+    """Let the imports of this process find the engine that `run_reloaded` wrote to a file."""
+    task = json.loads(Path(file).read_text(encoding="utf-8"))
+    find_in_memory(Path(task["root"]), task["sources"])
+
+
+class RunFailed(Exception):
+    """Pytest did not run the tests, which says nothing about the break."""
+
+
+class FirstFailure:
+    """In the fresh process: writes down which test fails first."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the test to the file beside the task."""
+        if report.failed:
+            with Path(os.environ[PATCHED] + ".failed").open("a", encoding="utf-8") as file:
+                file.write(f"{report.nodeid}\n")
+
+
+def run_reloaded(
+    root: Path, sources: Mapping[str, str], arguments: Sequence[str], folder: Path, limit: float
+) -> tuple[list[str], str]:
+    """Run pytest in a fresh process that loads the engine from these files.
+
+    Returns
+    -------
+    list of str, str
+        The tests that fail, and how the process ended if it did not end by itself.
+
+    Raises RunFailed if pytest could not run them.
+    """
+    with tempfile.TemporaryDirectory(prefix="breaklab-") as scratch:
+        task = Path(scratch) / "engine.json"
+        task.write_text(json.dumps({"root": str(root), "sources": dict(sources)}), encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
+        environment = {**os.environ, PATCHED: str(task), "PYTEST_ADDOPTS": ""}
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=environment,
+                timeout=limit,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return [], f"not done after {limit:.0f} seconds"
+        failed = Path(f"{task}.failed")
+        names = failed.read_text(encoding="utf-8").split("\n")[:-1] if failed.exists() else []
+        if done.returncode in (4, 5):  # wrong arguments, no tests
+            raise RunFailed(f"`{' '.join(command[:20])} ...` ended with status {done.returncode}")
+        problem = "" if done.returncode in (0, 1) else f"pytest ended with status {done.returncode}"
+        return names, problem
+
+
+# ----- Which of the two runs a break -----
 
 _CLEAN = PatchedFiles()
 
-Tests = Mapping[str, int]
+TestNumbers = Mapping[str, int]
 """The numbers of tests, by id."""
 
 
@@ -27,7 +236,7 @@ class Reloads:
         self.config, self.engine = config, engine
         self.zygote: Zygote | None = None
         """Ended if a test fails there without a break."""
-        self._tests: Tests = {}
+        self._tests: TestNumbers = {}
         self._limit = TimeLimit(0.0, 0.0)
         self._libraries: Sequence[str] | None = None
         """Those that the zygote has yet to import."""
@@ -36,12 +245,14 @@ class Reloads:
         self._fresh_problem: str | None = None
         """Why a fresh process cannot run the tests without a break; None if it was not tried."""
 
-    def start(self, tests: Tests, taken: TimeLimit, libraries: Sequence[str]) -> None:
+    def start(self, tests: TestNumbers, taken: TimeLimit, libraries: Sequence[str]) -> None:
         """Say which tests pass, how long they take in all, and which libraries they import."""
         self._tests, self._libraries = tests, libraries
         self._limit = TimeLimit(60 + 20 * taken.seconds, 20 + 20 * taken.cpu_seconds)
 
-    def run(self, files: PatchedFiles, tests: Tests | None = None, *, stop: bool = True) -> Outcome:
+    def run(
+        self, files: PatchedFiles, tests: TestNumbers | None = None, *, stop: bool = True
+    ) -> BreakOutcome:
         """Run the tests on a break; all of them, or these."""
         chosen = self._tests if tests is None else tests
         if self._has_zygote():
@@ -65,11 +276,11 @@ class Reloads:
                 self.end()
         return self.zygote is not None
 
-    def _run_in_zygote(self, files: PatchedFiles, tests: Tests, stop: bool) -> Outcome:
+    def _run_in_zygote(self, files: PatchedFiles, tests: TestNumbers, stop: bool) -> BreakOutcome:
         assert self.zygote is not None
         return self.zygote.run(Reload(files, tests, stop, self._limit))
 
-    def _is_credible(self, outcome: Outcome, tests: Tests) -> bool:
+    def _is_credible(self, outcome: BreakOutcome, tests: TestNumbers) -> bool:
         """Whether the tests that fail in the zygote pass there without the break."""
         failed = {name: test for name, test in tests.items() if test in outcome.failed}
         suspects = tests if outcome.problem else failed
@@ -80,15 +291,17 @@ class Reloads:
         self._controlled.update(unknown.values())
         return not (control.failed or control.problem)
 
-    def _run_in_fresh_process(self, sources: Mapping[str, str], tests: Tests) -> Outcome:
+    def _run_in_fresh_process(self, sources: Mapping[str, str], tests: TestNumbers) -> BreakOutcome:
         try:
             names, problem = self._try_fresh_process(sources, tests)
         except RunFailed:
             self._check_fresh_process()
-            return Outcome(problem=UNCOLLECTED)
-        return Outcome(failed=[tests[name] for name in names], problem=problem)
+            return BreakOutcome(problem=UNCOLLECTED)
+        return BreakOutcome(failed=[tests[name] for name in names], problem=problem)
 
-    def _try_fresh_process(self, sources: Mapping[str, str], tests: Tests) -> tuple[list[str], str]:
+    def _try_fresh_process(
+        self, sources: Mapping[str, str], tests: TestNumbers
+    ) -> tuple[list[str], str]:
         arguments = [*same_options(self.config), *tests]
         folder = Path(self.config.rootpath)
         return run_reloaded(self.engine.root, sources, arguments, folder, self._limit.seconds)

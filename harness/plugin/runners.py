@@ -24,10 +24,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from harness.grade.code import Code
-from harness.grade.collected import CollectedSuite
 from harness.grade.mutants import Mutant
-from harness.grade.running import be_silent
+from harness.grade.reach import Code
+from harness.grade.running import CollectedSuite, be_silent
 from harness.sandbox.fork import compute_in_fork
 from harness.sandbox.parallel import Server
 from harness.sandbox.signals import terminate
@@ -56,7 +55,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BreakOutcome:
     """What the tests find on a break."""
 
     reached: Sequence[int] = ()
@@ -69,7 +68,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class _Tests:
+class _PassingTests:
     """What is known once all tests have run without a break."""
 
     reach: Mapping[int, Reach]
@@ -93,7 +92,7 @@ class TimeLimit:
     cpu_seconds: float
 
 
-class Runner(Server):
+class BreakRunner(Server):
     """A runner, as seen from pytest's process."""
 
     def __init__(
@@ -104,21 +103,21 @@ class Runner(Server):
 
     def start(self, reach: Mapping[int, Reach], taken: TimeLimit, modules: Sequence[str]) -> None:
         """Tell it what the tests reach without a break, and which libraries they import."""
-        self.send(_Tests(reach, taken, modules))
+        self.send(_PassingTests(reach, taken, modules))
 
-    def send(self, request: _Tests | Request) -> None:
+    def send(self, request: _PassingTests | Request) -> None:
         """Send a request. If the runner has ended, this shows when the outcome is read."""
         with contextlib.suppress(OSError):
             self.connection.send(request)
 
 
 def run_all(
-    runners: Sequence[Runner], requests: Iterator[tuple[Any, Request]]
-) -> Iterator[tuple[Any, Outcome]]:
+    runners: Sequence[BreakRunner], requests: Iterator[tuple[Any, Request]]
+) -> Iterator[tuple[Any, BreakOutcome]]:
     """Yield the outcome of each request with its name; each idle runner gets the next request."""
-    working: dict[Connection, tuple[Runner, Any]] = {}
+    working: dict[Connection, tuple[BreakRunner, Any]] = {}
 
-    def give(runner: Runner) -> None:
+    def give(runner: BreakRunner) -> None:
         for name, request in requests:
             working[runner.connection] = runner, name
             runner.send(request)
@@ -133,7 +132,7 @@ def run_all(
             try:
                 outcome = ready.recv()
             except (EOFError, OSError):  # it has ended, perhaps without reading the request
-                yield name, Outcome(problem="the process that runs the tests has ended")
+                yield name, BreakOutcome(problem="the process that runs the tests has ended")
                 continue
             yield name, outcome
             give(runner)
@@ -150,7 +149,7 @@ def _serve(
 ) -> NoReturn:
     suite = CollectedSuite(items, code, called)
     gc.freeze()  # otherwise a collection in a fork would copy every page
-    tests: _Tests = connection.recv()
+    tests: _PassingTests = connection.recv()
     import_all(tests.modules)
     suite.warm()
     while True:
@@ -164,12 +163,12 @@ def import_all(modules: Sequence[str]) -> None:
             importlib.import_module(name)
 
 
-def _answer(suite: CollectedSuite, tests: _Tests, request: Request) -> Outcome:
+def _answer(suite: CollectedSuite, tests: _PassingTests, request: Request) -> BreakOutcome:
     """Run the tests that reach the change, in a fork; without such a test, nothing is run."""
     codes = request.mutant.codes
     pairs = suite.functions.plan(codes)
     if pairs is None:
-        return Outcome(reload=True)
+        return BreakOutcome(reload=True)
     changed = suite.code.changed(pairs)
     reached = [
         index
@@ -178,21 +177,21 @@ def _answer(suite: CollectedSuite, tests: _Tests, request: Request) -> Outcome:
         and (request.only is None or index in request.only)
     ]
     if not reached:
-        return Outcome()
+        return BreakOutcome()
     rank = {index: position for position, index in enumerate(request.first)}
     order = sorted(reached, key=lambda i: (rank.get(i, len(rank)), tests.reach[i].seconds, i))
 
-    def run() -> Outcome:
+    def run() -> BreakOutcome:
         suite.swap(pairs, codes, request.mutant.files.texts)
         be_silent(suite.items[0].config)
-        return Outcome(reached, list(suite.run(order, stop=request.stop)))
+        return BreakOutcome(reached, list(suite.run(order, stop=request.stop)))
 
     taken = tests.taken
     limit = TimeLimit(PATIENCE + 20 * taken.seconds, CPU_PATIENCE + 20 * taken.cpu_seconds)
     return outcome_in_fork(run, limit)
 
 
-def outcome_in_fork(work: Callable[[], Outcome], limit: TimeLimit) -> Outcome:
+def outcome_in_fork(work: Callable[[], BreakOutcome], limit: TimeLimit) -> BreakOutcome:
     """Return the outcome of tests that are run in a fork of this process.
 
     If SIGTERM ends this process meanwhile, it ends the fork first, with what the fork has started.
@@ -205,13 +204,13 @@ def outcome_in_fork(work: Callable[[], Outcome], limit: TimeLimit) -> Outcome:
         signal.signal(signal.SIGTERM, inherited)
     seconds, used = time.perf_counter() - start, _cpu_seconds_of_children() - before
     if data is not None:
-        outcome: Outcome = pickle.loads(data)
+        outcome: BreakOutcome = pickle.loads(data)
     elif seconds >= limit.seconds:
-        outcome = Outcome(problem=f"not done after {limit.seconds:.0f} seconds")
+        outcome = BreakOutcome(problem=f"not done after {limit.seconds:.0f} seconds")
     elif used > limit.cpu_seconds / 2:  # the timer has its own clock, and may be early
-        outcome = Outcome(problem=f"not done after {used:.1f} seconds of processor time")
+        outcome = BreakOutcome(problem=f"not done after {used:.1f} seconds of processor time")
     else:
-        outcome = Outcome(problem="the process that ran the tests ended early")
+        outcome = BreakOutcome(problem="the process that ran the tests ended early")
     return replace(outcome, seconds=seconds)
 
 
@@ -223,10 +222,10 @@ def _cpu_seconds_of_children() -> float:
 # ----- In the fork -----
 
 
-def _pickled(work: Callable[[], Outcome], on_request: Any) -> bytes:
+def _pickled(work: Callable[[], BreakOutcome], on_request: Any) -> bytes:
     signal.signal(signal.SIGTERM, on_request)
     try:
         outcome = work()
     except BaseException as error:  # a broken engine may raise anything, anywhere
-        outcome = Outcome(problem=f"{type(error).__name__}: {error}"[:300])
+        outcome = BreakOutcome(problem=f"{type(error).__name__}: {error}"[:300])
     return pickle.dumps(outcome)

@@ -19,19 +19,17 @@ from _pytest.assertion.rewrite import AssertionRewritingHook
 
 from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
 from harness.engines.engine import Engine, find_engine
-from harness.grade.calls import CALLS
-from harness.grade.code import Code
 from harness.grade.feedback import disclose
 from harness.grade.mutants import Mutant, mutants, select
+from harness.grade.reach import CALLS, Code
 from harness.grade.running import Recording, fix_hypothesis
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
-from harness.plugin.reloads import Reloads
-from harness.plugin.runners import Outcome, Reach, Request, Runner, TimeLimit, run_all
+from harness.plugin.reloads import Reloads, Zygote, imports_engine
+from harness.plugin.runners import BreakOutcome, BreakRunner, Reach, Request, TimeLimit, run_all
 from harness.plugin.sharing import Meeting, group_of, merged
 from harness.plugin.summary import kills_by_test
-from harness.plugin.zygote import Zygote, imports_engine
 from harness.runs.cache import Cache, open_cache
 from harness.sandbox.parallel import available_cores, end_all
 
@@ -58,7 +56,7 @@ def register(config: pytest.Config) -> BreaksSession:
 
 
 @dataclass(frozen=True)
-class _Observed:
+class _CleanResults:
     """What one process observed while its tests ran without a break."""
 
     reason: str
@@ -80,7 +78,7 @@ class BreaksSession:
         self.code = Code(self.engine.root, self.engine.sources)
         self.group = group_of(config)
         self.group.begin()
-        self.runners: list[Runner] = []
+        self.runners: list[BreakRunner] = []
         self.modules: frozenset[str] = frozenset()
         """The modules that are loaded when the collection begins."""
         self.items: Sequence[pytest.Item] = ()
@@ -147,7 +145,7 @@ class BreaksSession:
                 self._check_engine()
                 cores = 1 if self.group.workers > 1 else available_cores()
                 for _ in range(min(cores, len(self.pages))):
-                    self.runners.append(Runner(self.items, self.code, self.collected))
+                    self.runners.append(BreakRunner(self.items, self.code, self.collected))
             outcome = yield
             if self.runners:
                 self._evaluate(session)
@@ -194,8 +192,8 @@ class BreaksSession:
         start = time.perf_counter()
         reach = {name: self._reach(name) for name in self.passed}
         taken = TimeLimit(sum(self.seconds.values()), self.cpu_seconds)
-        own = _Observed(_reason(session), reach, taken, _libraries(self.modules, self.code))
-        observed: list[_Observed] = self.group.exchange(own)
+        own = _CleanResults(_reason(session), reach, taken, _libraries(self.modules, self.code))
+        observed: list[_CleanResults] = self.group.exchange(own)
         tests = {name: reach for one in observed for name, reach in one.reach.items()}
         reason = next((one.reason for one in observed if one.reason), "")
         reason = reason or ("" if tests else "no test passed")
@@ -222,7 +220,7 @@ class BreaksSession:
         if interrupt is not None:
             raise interrupt
 
-    def _prepare(self, observed: Sequence[_Observed], tests: Mapping[str, Reach]) -> None:
+    def _prepare(self, observed: Sequence[_CleanResults], tests: Mapping[str, Reach]) -> None:
         """Tell the processes that run breaks which tests pass, and what they reach."""
         self.passed = set(tests)
         by_index = {i: tests[t.nodeid] for i, t in enumerate(self.items) if t.nodeid in tests}
@@ -268,7 +266,7 @@ class BreaksSession:
             self.results[mutant.page.id] = self._result(mutant, outcome)
             self._show_progress(len(self.results), len(chosen))
 
-    def _result(self, mutant: Mutant, outcome: Outcome) -> BreakResult:
+    def _result(self, mutant: Mutant, outcome: BreakOutcome) -> BreakResult:
         by = [self.items[index].nodeid for index in outcome.failed]
         return mutant.result(
             _fate(outcome),
@@ -426,7 +424,7 @@ def _libraries(before: Collection[str], code: Code) -> list[str]:
     ]
 
 
-def _fate(outcome: Outcome) -> Fate:
+def _fate(outcome: BreakOutcome) -> Fate:
     if outcome.failed or outcome.problem:
         return "killed"
     return "survived" if outcome.reached or outcome.reload else "not-reached"

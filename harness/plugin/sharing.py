@@ -26,7 +26,7 @@ FOLDER = "breaklab_folder"
 
 
 @dataclass(frozen=True)
-class Group:
+class WorkerGroup:
     """The workers of a run, seen from one of them; a process alone is a group of one."""
 
     folder: Path | None
@@ -86,12 +86,12 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def group_of(config: pytest.Config) -> Group:
+def group_of(config: pytest.Config) -> WorkerGroup:
     """Return the group that this process belongs to."""
     given: dict[str, Any] | None = getattr(config, "workerinput", None)
     if given is None:
-        return Group(None)
-    return Group(Path(given[FOLDER]), given["workerid"], given["workercount"])
+        return WorkerGroup(None)
+    return WorkerGroup(Path(given[FOLDER]), given["workerid"], given["workercount"])
 
 
 class Meeting:

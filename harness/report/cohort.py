@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from harness.core.vocabulary import shortened, visible
-from harness.grade.cohort.tally import Row, Tally
+from harness.grade.cohort.tally import SubmissionRow, Tally
 from harness.report.bar import ProgressBar
 from harness.report.terminal import counted
 
@@ -34,7 +34,7 @@ def to_csv(tally: Tally) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     levels = sorted({level for row in tally.rows for level in row.levels})
     families = sorted({family for row in tally.rows for family in row.families})
-    own = [name for name in Row.__struct_fields__ if name not in ("levels", "families")]
+    own = [name for name in SubmissionRow.__struct_fields__ if name not in ("levels", "families")]
     groups = [*(f"level {level}" for level in levels), *(f"family {name}" for name in families)]
     writer.writerow([*own, *groups])
     for row in tally.rows:
@@ -102,7 +102,7 @@ def summary(tally: Tally) -> Iterator[str]:
         yield f"Damaged lines in the results, which do not count: {tally.damaged}"
 
 
-def _reasons(rows: Sequence[Row]) -> Iterator[str]:
+def _reasons(rows: Sequence[SubmissionRow]) -> Iterator[str]:
     if rows:
         yield f"Not gradable ({len(rows)}):"
         for row in rows[:MOST]:

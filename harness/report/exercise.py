@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.grade.exercise import ExerciseReport, passes
-from harness.grade.submission import TEST_FAILED, Attack, recognises
+from harness.grade.probes import TEST_FAILED, Attack, recognises
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.full import show_runs

@@ -35,7 +35,7 @@ from harness.grade.files import read_submission
 from harness.grade.grading import _Grading, _SuiteRunner
 from harness.grade.mutants import mutants
 from harness.grade.plan import GradingPlan
-from harness.grade.processes import Observed, Processes
+from harness.grade.processes import EngineResults, Processes
 from harness.grade.protocol import LIMIT_REACHED
 from harness.pages.catalogue import ENTRY_POINTS, Catalogue
 from harness.runs.cache import open_cache
@@ -358,7 +358,7 @@ def verdicts(processes: Processes, plan: GradingPlan) -> Verdicts:
     survivors, late = 0, []
     for mutant in plan.breaks:
         assert mutant.files.codes, f"{mutant.page.id} does not apply"
-        observed, start = Observed(), time.perf_counter()
+        observed, start = EngineResults(), time.perf_counter()
         if tests := _SuiteRunner(grading, mutant).tests():
             observed = processes.observe(mutant.files.codes, tests, stop=True)
         grading.kills.update(observed.failed)

@@ -44,11 +44,11 @@ from harness.engines.loading import find_in_memory
 from harness.grade import grading
 from harness.grade.mutants import Mutant, mutants, select
 from harness.grade.plan import GradingPlan, plan_grading
-from harness.grade.processes import Observed, Processes
-from harness.grade.protocol import Codes
+from harness.grade.processes import EngineResults, Processes
+from harness.grade.protocol import PackedCodes
 from harness.grade.running import fix_hypothesis
 from harness.pages.catalogue import open_catalogue
-from harness.plugin.reloading import run_reloaded
+from harness.plugin.reloads import run_reloaded
 from harness.runs.cache import open_cache
 from tests.suites import ROOT, SUITES, Suite
 
@@ -238,7 +238,7 @@ class _Timed(Processes):
         super().__init__(*arguments)
         self.spent = seconds
 
-    def observe(self, changed: Codes, *arguments: Any, **options: Any) -> Observed:
+    def observe(self, changed: PackedCodes, *arguments: Any, **options: Any) -> EngineResults:
         """Run tests, and note what they take."""
         before = _descendants()
         try:
@@ -246,7 +246,7 @@ class _Timed(Processes):
         finally:
             self.spent[self._kind(changed)] += _descendants() - before
 
-    def _kind(self, changed: Codes) -> str:
+    def _kind(self, changed: PackedCodes) -> str:
         pairs = self.plan._pairs.values()
         if any(changed is pair.twin for pair in pairs):
             return "twins"

@@ -21,7 +21,7 @@ from harness.check.prose import check_prose
 from harness.check.translations import check_translation
 from harness.experiment.myth import find_exhibit
 from harness.grade.exercise import read_answer, read_suite, without_answer
-from harness.grade.submission import read_submission
+from harness.grade.probes import read_submission
 from harness.matrix.committed import read_committed, write_committed
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.front_matter import ID, PatchFront, ProbedFront

@@ -204,7 +204,7 @@ REFUSING = """
 import sys
 
 confined = sys.modules["harness.grade.confined"]
-refused = confined.Finished(confined.encode_event(confined.Refused()))
+refused = confined.ForkOutput(confined.encode_event(confined.Refused()))
 confined._run_in_fork = lambda *_: refused
 
 

@@ -1,28 +1,172 @@
 """Grading on a Dask cluster.
 
-A worker of the cluster only supervises: submissions run in a confined child of a server that the
-worker has started (see `server`). So no submission can end a worker, and a worker that ends loses
-only what it was grading, which is graded elsewhere.
+A worker of the cluster only supervises: it starts a server, a process that opens a grader once, and
+grades submissions one after another in a fork whose children are confined. So no submission can end
+a worker, and a worker that ends loses only what it was grading, which is graded elsewhere. The
+server is needed since a worker has threads, which a process that forks must not have, and may be
+killed at any moment: then the server ends the fork that grades, and itself.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import socket
+import subprocess
+import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Generator, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from harness.core.errors import EnvironmentProblem
-from harness.core.message import message
-from harness.grade.cohort.grader import Grader, Opening, rejection
-from harness.grade.cohort.pool import MOST_ATTEMPTS, Outcome, Task, next_task
+from harness.core.errors import BreaklabError, EnvironmentProblem
+from harness.core.message import Message, as_parts, from_parts, message
+from harness.grade.cohort.grader import Grader, GraderOpening, rejection
+from harness.grade.cohort.pool import (
+    MOST_ATTEMPTS,
+    Abandoned,
+    GradingOutcome,
+    GradingTask,
+    LocalPool,
+    next_task,
+)
+from harness.grade.cohort.results import differing
 from harness.grade.cohort.run import OpenPool
-from harness.grade.cohort.server import Order, Refusal, Server, ServerLost, decode_reply
+from harness.sandbox.signals import requests_raised
+
+_MAIN = "from harness.grade.cohort.dask_pool import main; main()"
+
+_START_UP = 300.0
+"""Seconds within which a grader must be open."""
+
+
+class GradingOrder(msgspec.Struct, frozen=True):
+    """How to grade."""
+
+    opening: GraderOpening
+    settings: dict[str, str]
+    """Those of the grader in the process that collects the results."""
+    seconds: float
+    """The time limit for one submission."""
+
+
+class Refusal(msgspec.Struct, frozen=True, tag=True):
+    """Why the grader cannot be opened here."""
+
+    problem: Message
+    remedy: Message
+
+    def encode(self) -> bytes:
+        """Return the refusal as bytes, which `decode_reply` reads."""
+        return msgspec.msgpack.encode(self, enc_hook=as_parts)
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The grader is open."""
+
+
+Expected = TypeVar("Expected")
+
+
+def decode_reply(data: bytes, expected: type[Expected]) -> Refusal | Expected:
+    """Return a refusal or what was expected instead. Raises ValueError for other bytes."""
+    return msgspec.msgpack.decode(data, type=Refusal | expected, dec_hook=from_parts)
+
+
+class ServerLost(Exception):
+    """The server has ended, or does not answer."""
+
+
+# ----- The server, seen from the worker -----
+
+
+class GradingServer:
+    """A server, seen from the process that starts it."""
+
+    def __init__(self, order: GradingOrder) -> None:
+        """Start it. Raises ServerLost; `refusal` is set if it cannot grade."""
+        ours, theirs = socket.socketpair()
+        path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _MAIN],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        self._pipe = Connection(ours.detach())
+        self._seconds = MOST_ATTEMPTS * (order.seconds + 10)
+        reply = decode_reply(self._exchange(msgspec.msgpack.encode(order), _START_UP), Ready)
+        self.refusal = reply if isinstance(reply, Refusal) else None
+
+    def grade(self, task: bytes) -> bytes:
+        """Return the encoded outcome of an encoded task. Raises ServerLost."""
+        return self._exchange(task, self._seconds)
+
+    def close(self) -> None:
+        """End the server and the fork that grades."""
+        self._pipe.close()  # it notices
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self._process.kill()
+        self._process.wait()
+
+    def _exchange(self, data: bytes, seconds: float) -> bytes:
+        try:
+            self._pipe.send_bytes(data)
+            if self._pipe.poll(seconds):
+                return self._pipe.recv_bytes()
+        except (EOFError, OSError):
+            pass
+        self.close()
+        raise ServerLost
+
+
+# ----- In the server -----
+
+
+def main() -> None:
+    """Serve the process at the other end of the standard input, until it closes it."""
+    pipe = Connection(os.dup(0))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    with requests_raised(), suppress(EOFError, OSError, Abandoned):
+        order = msgspec.msgpack.decode(pipe.recv_bytes(), type=GradingOrder)
+        opened = _open(order, pipe)
+        if isinstance(opened, Refusal):
+            pipe.send_bytes(opened.encode())
+            return
+        with closing(opened) as pool:
+            pipe.send_bytes(msgspec.msgpack.encode(Ready()))
+            while True:
+                task = msgspec.msgpack.decode(pipe.recv_bytes(), type=GradingTask)
+                ((_, outcome),) = pool.run([task])
+                pipe.send_bytes(msgspec.msgpack.encode(outcome))
+
+
+def _open(order: GradingOrder, pipe: Connection) -> LocalPool | Refusal:
+    try:
+        grader = order.opening.open()
+    except BreaklabError as error:
+        return Refusal(*error.sentences)
+    if different := differing(order.settings, grader.settings):
+        problem = message(
+            "a worker grades under other conditions: {conditions}", conditions=", ".join(different)
+        )
+        remedy = message("install the same versions of breaklab and its libraries there")
+        return Refusal(problem, remedy)
+    grader.prepare()
+    return LocalPool(grader.grade, 1, order.seconds, lifeline=pipe)
+
+
+# ----- The pool -----
 
 _PATIENCE = 30.0
 """Seconds within which the scheduler must answer and a first worker must be available."""
@@ -34,8 +178,8 @@ _POLL = 1.0
 def dask_pool(address: str, seconds: float) -> OpenPool:
     """Return a function that opens a pool on the cluster of the scheduler at `address`."""
 
-    def open_pool(opening: Opening, grader: Grader) -> DaskPool:
-        return DaskPool(address, Order(opening, dict(grader.settings), seconds))
+    def open_pool(opening: GraderOpening, grader: Grader) -> DaskPool:
+        return DaskPool(address, GradingOrder(opening, dict(grader.settings), seconds))
 
     return open_pool
 
@@ -43,18 +187,20 @@ def dask_pool(address: str, seconds: float) -> OpenPool:
 class DaskPool:
     """A client of a Dask cluster. Raises EnvironmentProblem if it cannot be reached."""
 
-    def __init__(self, address: str, order: Order) -> None:
+    def __init__(self, address: str, order: GradingOrder) -> None:
         self._address, self._order = address, msgspec.msgpack.encode(order)
         self._client = _connect(address)
         self._finished: SimpleQueue[Any] = SimpleQueue()
-        self._running: dict[Any, Task] = {}
+        self._running: dict[Any, GradingTask] = {}
 
-    def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
+    def run(
+        self, tasks: Iterable[GradingTask]
+    ) -> Generator[tuple[GradingTask, GradingOutcome], None, None]:
         """Yield each task with its outcome, in any order.
 
         Raises EnvironmentProblem if the scheduler is lost, or a worker cannot grade.
         """
-        waiting, again = iter(tasks), deque[Task]()
+        waiting, again = iter(tasks), deque[GradingTask]()
         while True:
             while len(self._running) < self._window() and (task := next_task(waiting, again)):
                 self._submit(task)
@@ -78,7 +224,7 @@ class DaskPool:
         with suppress(Exception):  # without a scheduler, it may complain
             self._client.close(timeout=_POLL)
 
-    def _submit(self, task: Task) -> None:
+    def _submit(self, task: GradingTask) -> None:
         data = msgspec.msgpack.encode(task)
         try:
             future = self._client.submit(supervise, self._order, data, pure=False)
@@ -116,7 +262,7 @@ class DaskPool:
     def _is_running(self) -> bool:
         return bool(self._client.status == "running")
 
-    def _outcome(self, future: Any) -> Outcome | None:
+    def _outcome(self, future: Any) -> GradingOutcome | None:
         """Return a worker's result; None if the worker has ended.
 
         Raises EnvironmentProblem if it cannot grade.
@@ -125,7 +271,7 @@ class DaskPool:
             data: bytes = future.result(timeout=_PATIENCE)
         except Exception:  # such as KilledWorker
             return None
-        reply = decode_reply(data, Outcome)
+        reply = decode_reply(data, GradingOutcome)
         if isinstance(reply, Refusal):
             raise EnvironmentProblem(reply.problem, reply.remedy)
         return reply
@@ -158,13 +304,13 @@ def _connect(address: str) -> Any:
     return client
 
 
-def _failed(name: str, reason: str) -> Outcome:
-    return Outcome(rejection(name, reason), final=False)
+def _failed(name: str, reason: str) -> GradingOutcome:
+    return GradingOutcome(rejection(name, reason), final=False)
 
 
 # ----- On a worker -----
 
-_idle: defaultdict[bytes, list[Server]] = defaultdict(list)
+_idle: defaultdict[bytes, list[GradingServer]] = defaultdict(list)
 """The servers of this worker that wait for a task, by their orders."""
 
 _lock = threading.Lock()
@@ -184,15 +330,15 @@ def supervise(order: bytes, task: bytes) -> bytes:
         with _lock:
             _idle[order].append(server)
         return reply
-    name = msgspec.msgpack.decode(task, type=Task).name
+    name = msgspec.msgpack.decode(task, type=GradingTask).name
     return msgspec.msgpack.encode(_failed(name, "the process that grades it ended"))
 
 
-def _take(order: bytes) -> Server:
+def _take(order: bytes) -> GradingServer:
     """Return an idle server or a new one; close those of other cohorts."""
     with _lock:
         server = _idle[order].pop() if _idle[order] else None
         others = [other for key in list(_idle) if key != order for other in _idle.pop(key)]
     for other in others:
         other.close()
-    return server or Server(msgspec.msgpack.decode(order, type=Order))
+    return server or GradingServer(msgspec.msgpack.decode(order, type=GradingOrder))

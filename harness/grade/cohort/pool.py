@@ -18,7 +18,7 @@ import msgspec
 
 from harness.core.errors import BreaklabError, PageError, UsageError
 from harness.core.vocabulary import shortened
-from harness.grade.cohort.grader import COPIES, Grade, grade_files, rejection
+from harness.grade.cohort.grader import COPIES, GradeSuite, grade_files, rejection
 from harness.grade.suite import SuiteReport
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.limits import remove_abandoned
@@ -36,7 +36,7 @@ class Abandoned(Exception):
     """Nobody is waiting for the results any more."""
 
 
-class Task(msgspec.Struct, frozen=True):
+class GradingTask(msgspec.Struct, frozen=True):
     """A submission to grade."""
 
     name: str
@@ -48,12 +48,12 @@ class Task(msgspec.Struct, frozen=True):
     attempts: int = 0
     """How often that has failed."""
 
-    def again(self) -> Task:
+    def again(self) -> GradingTask:
         """Return the task for another attempt."""
         return msgspec.structs.replace(self, attempts=self.attempts + 1)
 
 
-class Outcome(msgspec.Struct, frozen=True, tag=True):
+class GradingOutcome(msgspec.Struct, frozen=True, tag=True):
     """The outcome of a task."""
 
     report: SuiteReport
@@ -72,18 +72,20 @@ class LocalPool:
 
     def __init__(
         self,
-        grade: Grade,
+        grade: GradeSuite,
         processes: int,
         seconds: float,
         lifeline: Connection | None = None,
     ) -> None:
         self._grade, self._processes, self._seconds = grade, processes, seconds
         self._lifeline = lifeline
-        self._forks: list[_Fork] = []
+        self._forks: list[_GradingFork] = []
 
-    def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
+    def run(
+        self, tasks: Iterable[GradingTask]
+    ) -> Generator[tuple[GradingTask, GradingOutcome], None, None]:
         """Yield each task with its outcome, in any order."""
-        waiting, again = iter(tasks), deque[Task]()
+        waiting, again = iter(tasks), deque[GradingTask]()
         while True:
             while len(self._busy()) < self._processes and (task := next_task(waiting, again)):
                 self._idle().start(task, self._seconds)
@@ -106,18 +108,18 @@ class LocalPool:
         for parent in (None, COPIES):  # a process that is killed leaves its scratch folders
             remove_abandoned(parent)
 
-    def _busy(self) -> list[_Fork]:
+    def _busy(self) -> list[_GradingFork]:
         return [fork for fork in self._forks if fork.task]
 
-    def _idle(self) -> _Fork:
+    def _idle(self) -> _GradingFork:
         """Return a fork without a task, a new one if there is none."""
         for fork in self._forks:
             if not fork.task:
                 return fork
-        self._forks.append(_Fork(self._grade))
+        self._forks.append(_GradingFork(self._grade))
         return self._forks[-1]
 
-    def _wait(self, busy: Sequence[_Fork]) -> list[_Fork]:
+    def _wait(self, busy: Sequence[_GradingFork]) -> list[_GradingFork]:
         """Return the forks that have an outcome, have ended, or are out of time."""
         pipes = [fork.pipe for fork in busy]
         others = [] if self._lifeline is None else [self._lifeline]
@@ -129,31 +131,31 @@ class LocalPool:
         return [fork for fork in busy if fork.pipe in ready or fork.deadline <= now]
 
 
-def next_task(waiting: Iterator[Task], again: deque[Task]) -> Task | None:
+def next_task(waiting: Iterator[GradingTask], again: deque[GradingTask]) -> GradingTask | None:
     """Return the next task: a new one first, so that failures do not delay the others."""
     task = next(waiting, None)
     return again.popleft() if task is None and again else task
 
 
-class _Fork:
+class _GradingFork:
     """A process that grades."""
 
-    def __init__(self, grade: Grade) -> None:
-        self.task: Task | None = None
+    def __init__(self, grade: GradeSuite) -> None:
+        self.task: GradingTask | None = None
         """What it is grading."""
         self.deadline = self._seconds = 0.0
         self.is_usable = True
         self.server = Server(partial(_work, grade))
         self.pipe = self.server.connection
 
-    def start(self, task: Task, seconds: float) -> None:
+    def start(self, task: GradingTask, seconds: float) -> None:
         """Let it grade a submission."""
         self.task, self._seconds = task, seconds
         self.deadline = time.monotonic() + seconds
         with suppress(OSError):  # it has ended; the outcome will say so
             self.pipe.send_bytes(msgspec.msgpack.encode(task))
 
-    def finish(self) -> tuple[Task, Outcome]:
+    def finish(self) -> tuple[GradingTask, GradingOutcome]:
         """Return the task and its outcome; end the process if it is out of time."""
         assert self.task
         task, self.task = self.task, None
@@ -165,34 +167,34 @@ class _Fork:
         code = os.waitstatus_to_exitcode(self.server.end())
         if late:
             reason = f"grading it takes more than {self._seconds:g} s"
-            return task, Outcome(rejection(task.name, reason, reason))
+            return task, GradingOutcome(rejection(task.name, reason, reason))
         reason = f"the process that grades it ended with the status {code}"
-        return task, Outcome(rejection(task.name, reason), final=False)
+        return task, GradingOutcome(rejection(task.name, reason), final=False)
 
-    def _received(self) -> Outcome | None:
+    def _received(self) -> GradingOutcome | None:
         try:
-            return msgspec.msgpack.decode(self.pipe.recv_bytes(), type=Outcome)
+            return msgspec.msgpack.decode(self.pipe.recv_bytes(), type=GradingOutcome)
         except (EOFError, OSError, ValueError):
             return None
 
 
-def _work(grade: Grade, pipe: Connection) -> None:
+def _work(grade: GradeSuite, pipe: Connection) -> None:
     """Grade submissions one after another; end cleanly on SIGTERM."""
     signal.signal(signal.SIGTERM, terminate)
     try:
         while True:
-            task = msgspec.msgpack.decode(pipe.recv_bytes(), type=Task)
+            task = msgspec.msgpack.decode(pipe.recv_bytes(), type=GradingTask)
             pipe.send_bytes(msgspec.msgpack.encode(_graded(grade, task)))
     finally:
         close_hosts()
 
 
-def _graded(grade: Grade, task: Task) -> Outcome:
+def _graded(grade: GradeSuite, task: GradingTask) -> GradingOutcome:
     try:
-        return Outcome(grade_files(grade, task.name, task.files, task.left_out))
+        return GradingOutcome(grade_files(grade, task.name, task.files, task.left_out))
     except (PageError, UsageError) as error:
-        return Outcome(rejection(task.name, error.problem))
+        return GradingOutcome(rejection(task.name, error.problem))
     except Exception as error:
         problem = error.problem if isinstance(error, BreaklabError) else repr(error)
         reason = f"the grader failed: {shortened(problem, MOST_OF_A_REASON)}"
-        return Outcome(rejection(task.name, reason), final=False)
+        return GradingOutcome(rejection(task.name, reason), final=False)

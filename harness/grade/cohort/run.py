@@ -1,13 +1,15 @@
 """Grading a cohort: submissions without a result are graded, and each result is stored at once.
 
-So a run can be stopped or killed at any moment, and the same command continues it.
+So a run can be stopped or killed at any moment, and the same command continues it. A submission is
+a Python file, or a folder with files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,79 +18,137 @@ from typing import Protocol
 
 from harness.core.errors import UsageError
 from harness.core.message import message
-from harness.grade.cohort.folder import (
+from harness.core.vocabulary import visible
+from harness.grade.cohort.grader import Grader, GraderOpening, rejection
+from harness.grade.cohort.pool import GradingOutcome, GradingTask, LocalPool
+from harness.grade.cohort.results import (
     CONDITIONS,
+    WHOLE,
+    Ledger,
     Roster,
+    Shard,
+    SubmissionResult,
     enter,
-    result_files,
+    graded_in,
     stored_seed,
     write_roster,
 )
-from harness.grade.cohort.grader import Grader, Opening, rejection
-from harness.grade.cohort.ledger import Entry, Ledger, Reader, Result
-from harness.grade.cohort.pool import LocalPool, Outcome, Task
-from harness.grade.cohort.submissions import (
-    Submission,
-    digest_of,
-    find_submissions,
-    read_files,
-)
-from harness.grade.refusal import NotGradable
+from harness.grade.files import NotGradable, SubmittedFiles, read_submission
 
-Progress = Callable[[int, int, str], None]
+_IGNORED = {"__pycache__", "__MACOSX"}
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission, as it is found in the folder."""
+
+    name: str
+    """The name of the file or folder, with invisible characters escaped."""
+    path: Path
+    digest: str
+    """Of the names and contents of its files, or of the problem."""
+    problem: str = ""
+    """Why it cannot be graded; empty if its files can be read."""
+
+
+def find_submissions(folder: Path, out: Path) -> list[Submission]:
+    """Return the submissions in a folder, sorted by name, without the folder of the results.
+
+    Hidden files are not submissions. Raises UsageError if there is none.
+    """
+    try:
+        paths = [path for path in folder.iterdir() if _is_submission(path, out)]
+    except OSError as error:
+        problem = message(
+            "the submissions in {folder} cannot be read: {error}",
+            folder=folder,
+            error=error.strerror or error,
+        )
+        remedy = "name the folder that contains one file or folder for each submission"
+        raise UsageError(problem, remedy) from None
+    if not paths:
+        remedy = "put one Python file or one folder for each submission into it"
+        raise UsageError(message("there is no submission in {folder}", folder=folder), remedy)
+    people = Counter(_person(path) for path in paths)
+    found = [_submission(path, people[_person(path)]) for path in paths]
+    return sorted(found, key=lambda submission: submission.name)
+
+
+def _is_submission(path: Path, out: Path) -> bool:
+    hidden = path.name.startswith(".") or path.name in _IGNORED
+    return not hidden and path.resolve() != out.resolve()
+
+
+def _person(path: Path) -> str:
+    """Return the name of the submission in a list of people."""
+    return unicodedata.normalize("NFC", path.name.removesuffix(".py"))
+
+
+def _submission(path: Path, namesakes: int) -> Submission:
+    # A backslash is escaped too, so that two names never become one.
+    name = visible(os.fsencode(path.name.replace("\\", "\\\\")).decode(errors="backslashreplace"))
+    name = name.replace("\n", "\\n").replace("\t", "\\t")
+    problem, digest = "", ""
+    if namesakes > 1:
+        person = visible(_person(path).encode(errors="backslashreplace").decode())
+        problem = f"{namesakes} submissions are called `{person}`: only one may be handed in"
+    else:
+        try:
+            digest = digest_of(read_files(path).files)
+        except NotGradable as unreadable:
+            problem = str(unreadable)
+    return Submission(name, path, digest or digest_of({"": problem.encode()}), problem)
+
+
+def digest_of(files: Mapping[str, bytes]) -> str:
+    """Return a digest of names and contents."""
+    digest = hashlib.sha256()
+    for name, data in sorted(files.items()):
+        for part in (name.encode(), data):
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+# ----- The files of one submission -----
+
+
+def read_files(path: Path) -> SubmittedFiles:
+    """Return the files of a submission. Raises NotGradable if they cannot be graded."""
+    if path.is_symlink():
+        raise NotGradable(
+            "`{name}` is a symbolic link; hand in the file itself", name=visible(path.name)
+        )
+    if path.suffix != ".py" and not path.is_dir():
+        raise NotGradable("it is neither a Python file nor a folder")
+    return read_submission(path)
+
+
+# ----- The run -----
+
+SubmissionProgress = Callable[[int, int, str], None]
 """Called with the number of graded submissions, the number of all, and the name of the last one."""
 
 
-class Pool(Protocol):
+class GradingPool(Protocol):
     """Something that grades several submissions at a time."""
 
-    def run(self, tasks: Iterable[Task]) -> Generator[tuple[Task, Outcome], None, None]:
+    def run(
+        self, tasks: Iterable[GradingTask]
+    ) -> Generator[tuple[GradingTask, GradingOutcome], None, None]:
         """Yield each task with its outcome, in any order."""
 
     def close(self) -> None:
         """End everything that the pool has started."""
 
 
-OpenPool = Callable[[Opening, Grader], Pool]
+OpenPool = Callable[[GraderOpening, Grader], GradingPool]
 """Returns the pool for a grader, which may be opened again in other processes."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A share of the submissions, chosen by their names."""
-
-    number: int = 1
-    of: int = 1
-
-    @property
-    def file(self) -> str:
-        """The name of the file with its results."""
-        return f"results-{self.number}-of-{self.of}.jsonl" if self.of > 1 else "results.jsonl"
-
-    def has(self, name: str) -> bool:
-        """Whether the submission belongs to this share, whatever other submissions there are."""
-        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-        return number % self.of == self.number - 1
-
-
-WHOLE = Shard()
-"""All submissions."""
-
-
-def parse_shard(text: str) -> Shard:
-    """Return the shard that is written as `3/16`. Raises UsageError."""
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-    shard = Shard(int(match[1]), int(match[2])) if match else Shard(0)
-    if not 1 <= shard.number <= shard.of:
-        problem = message("`{text}` is not a shard", text=text)
-        raise UsageError(problem, "write `3/16` for the third one of sixteen")
-    return shard
 
 
 def local_pool(processes: int, seconds: float) -> OpenPool:
     """Return a function that opens a pool of forks of this process."""
 
-    def open_pool(_opening: Opening, grader: Grader) -> LocalPool:
+    def open_pool(_opening: GraderOpening, grader: Grader) -> LocalPool:
         grader.prepare()
         return LocalPool(grader.grade, processes, seconds)
 
@@ -98,12 +158,12 @@ def local_pool(processes: int, seconds: float) -> OpenPool:
 def grade_cohort(
     folder: Path,
     out: Path,
-    opening_for: Callable[[bytes], Opening],
+    opening_for: Callable[[bytes], GraderOpening],
     open_pool: OpenPool,
     *,
     shard: Shard = WHOLE,
     seed: bytes | None = None,
-    progress: Progress = lambda _done, _total, _name: None,
+    progress: SubmissionProgress = lambda _done, _total, _name: None,
 ) -> Roster:
     """Grade the submissions in `folder` that have no result in `out` yet.
 
@@ -166,18 +226,7 @@ def _seed(out: Path, seed: bytes | None, shard: Shard) -> bytes:
     return stored or seed or os.urandom(32)
 
 
-def graded_in(out: Path, roster: Mapping[str, str]) -> set[str]:
-    """Return the names of the submissions whose present files have a final result."""
-    reader = Reader(Entry)
-    return {
-        entry.submission
-        for file in result_files(out)
-        for entry in reader.read(file)
-        if entry.final and roster.get(entry.submission) == entry.digest
-    }
-
-
-def _results(submissions: Iterable[Submission], pool: Pool) -> Iterator[Result]:
+def _results(submissions: Iterable[Submission], pool: GradingPool) -> Iterator[SubmissionResult]:
     """Yield a result for each submission: first those that cannot be graded."""
     readable: list[Submission] = []
     for submission in submissions:
@@ -185,13 +234,15 @@ def _results(submissions: Iterable[Submission], pool: Pool) -> Iterator[Result]:
             yield _rejected(submission.name, submission.digest, submission.problem)
         else:
             readable.append(submission)
-    vanished: list[Result] = []
+    vanished: list[SubmissionResult] = []
     for task, outcome in pool.run(_tasks(readable, vanished)):
-        yield Result(task.name, task.digest, outcome.final, outcome.report)
+        yield SubmissionResult(task.name, task.digest, outcome.final, outcome.report)
     yield from vanished
 
 
-def _tasks(submissions: Iterable[Submission], vanished: list[Result]) -> Iterator[Task]:
+def _tasks(
+    submissions: Iterable[Submission], vanished: list[SubmissionResult]
+) -> Iterator[GradingTask]:
     """Yield what to grade, read when its turn comes; note what has become unreadable meanwhile."""
     for submission in submissions:
         try:
@@ -205,8 +256,8 @@ def _tasks(submissions: Iterable[Submission], vanished: list[Result]) -> Iterato
             files = {f"{name}/{file}": data for file, data in submitted.files.items()}
             if submitted.is_file:
                 files = submitted.files
-            yield Task(submission.name, digest, files, submitted.left_out)
+            yield GradingTask(submission.name, digest, files, submitted.left_out)
 
 
-def _rejected(name: str, digest: str, reason: str) -> Result:
-    return Result(name, digest, True, rejection(name, reason, reason))
+def _rejected(name: str, digest: str, reason: str) -> SubmissionResult:
+    return SubmissionResult(name, digest, True, rejection(name, reason, reason))

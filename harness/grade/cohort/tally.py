@@ -13,13 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from harness.grade.cohort.folder import result_files
-from harness.grade.cohort.ledger import Reader, Result
-from harness.grade.scoring import EVEN, Weights, counting, scores
-from harness.grade.suite import Fate, SuiteReport
+from harness.grade.cohort.results import ResultReader, SubmissionResult, result_files
+from harness.grade.suite import EVEN, Fate, SuiteReport, Weights, counting, scores
 
 
-class Row(msgspec.Struct, frozen=True):
+class SubmissionRow(msgspec.Struct, frozen=True):
     """The result of one submission."""
 
     submission: str
@@ -61,7 +59,7 @@ class BreakCount:
 class Tally:
     """The results of a cohort."""
 
-    rows: list[Row]
+    rows: list[SubmissionRow]
     """Sorted by submission."""
     breaks: list[BreakCount]
     """The breaks with a site in the engine: first those that most submissions miss."""
@@ -73,15 +71,15 @@ class Tally:
     """The number of damaged lines in the files of results."""
 
     @property
-    def gradable(self) -> list[Row]:
+    def gradable(self) -> list[SubmissionRow]:
         """The submissions that can be graded."""
         return [row for row in self.rows if row.gradable]
 
 
 def tally(out: Path, roster: Mapping[str, str], weights: Weights = EVEN) -> Tally:
     """Count the results in a folder, one for each submission."""
-    reader = Reader(Result)
-    rows: dict[str, Row] = {}
+    reader = ResultReader(SubmissionResult)
+    rows: dict[str, SubmissionRow] = {}
     counts: dict[str, BreakCount] = {}
     failed: list[str] = []
     for result in results_in(out, roster, reader):
@@ -100,11 +98,11 @@ def tally(out: Path, roster: Mapping[str, str], weights: Weights = EVEN) -> Tall
 
 
 def results_in(
-    out: Path, roster: Mapping[str, str], reader: Reader[Result] | None = None
-) -> Iterator[Result]:
+    out: Path, roster: Mapping[str, str], reader: ResultReader[SubmissionResult] | None = None
+) -> Iterator[SubmissionResult]:
     """Yield one result for the present files of each submission: a final one, if there is any."""
-    reader = reader or Reader(Result)
-    failed: dict[str, Result] = {}
+    reader = reader or ResultReader(SubmissionResult)
+    failed: dict[str, SubmissionResult] = {}
     final: set[str] = set()
     for file in result_files(out):
         for result in reader.read(file):
@@ -119,12 +117,12 @@ def results_in(
     yield from (result for name, result in failed.items() if name not in final)
 
 
-def _row(result: Result, weights: Weights) -> Row:
+def _row(result: SubmissionResult, weights: Weights) -> SubmissionRow:
     report = result.report
     judged = counting(report.breaks, weights)
     fates = Counter(one.fate for one in judged)
     totals = scores(judged, weights)
-    return Row(
+    return SubmissionRow(
         submission=result.submission,
         gradable=report.gradable,
         reason=report.reason,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.vocabulary import visible
-from harness.grade.feedback import Grade, ShownBreak
+from harness.grade.feedback import DisclosedBreak, Grade
 from harness.report.grading.sentences import refusals, sentence
 
 try:
@@ -46,7 +46,7 @@ def _cases(grade: Grade) -> Iterator[TestCase]:
         yield _case_of(number, shown)
 
 
-def _case_of(number: int, shown: ShownBreak) -> TestCase:
+def _case_of(number: int, shown: DisclosedBreak) -> TestCase:
     name = shown.break_ or f"break {number}"
     group = f"breaks.{shown.family}" if shown.family else "breaks"
     problem = "" if shown.fate in ("killed", "does-not-apply") else sentence(shown)

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.core.vocabulary import shortened
 from harness.grade.feedback import Grade
-from harness.report.grading.rows import Row, rows
+from harness.report.grading.rows import GradePart, rows
 from harness.report.grading.sentences import refusals
 from harness.report.grading.text import lines
 from harness.report.json import to_json
@@ -33,7 +33,7 @@ def render(grade: Grade) -> str:
     return text
 
 
-def _table(grade: Grade, output: str, listed: Iterable[Row]) -> dict[str, Any]:
+def _table(grade: Grade, output: str, listed: Iterable[GradePart]) -> dict[str, Any]:
     assert grade.score is not None  # it is gradable
     return {
         "gradable": True,

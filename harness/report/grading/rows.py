@@ -10,7 +10,7 @@ from harness.report.grading.sentences import sentence
 
 
 @dataclass(frozen=True)
-class Row:
+class GradePart:
     """One part of a grade."""
 
     name: str
@@ -20,16 +20,16 @@ class Row:
     max_points: float
 
 
-def rows(grade: Grade) -> Iterator[Row]:
+def rows(grade: Grade) -> Iterator[GradePart]:
     """Yield one row per break if breaks may be named, else one row per level."""
     if grade.feedback != "names":
         for level, score in grade.levels.items():
             message = f"{score.killed} of {score.of} breaks killed"
-            yield Row(f"Level {level}", "", message, score.points, score.max_points)
+            yield GradePart(f"Level {level}", "", message, score.points, score.max_points)
         return
     for shown in grade.breaks or ():
         if shown.fate != "does-not-apply":
-            yield Row(
+            yield GradePart(
                 f"{shown.break_}",
                 shown.title or "",
                 sentence(shown),

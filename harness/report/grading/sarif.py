@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness.grade.feedback import Grade, ShownBreak
+from harness.grade.feedback import DisclosedBreak, Grade
 from harness.report.grading.sentences import refusals, sentence
 from harness.report.json import to_json
 
@@ -38,7 +38,7 @@ def _invocation(grade: Grade) -> dict[str, Any]:
     return {"executionSuccessful": False, "toolExecutionNotifications": notes}
 
 
-def _rule(shown: ShownBreak) -> dict[str, Any]:
+def _rule(shown: DisclosedBreak) -> dict[str, Any]:
     title = shown.title or f"{shown.break_}"
     return {
         "id": shown.break_,
@@ -49,7 +49,7 @@ def _rule(shown: ShownBreak) -> dict[str, Any]:
     }
 
 
-def _results(breaks: Sequence[ShownBreak], root: Path) -> list[dict[str, Any]]:
+def _results(breaks: Sequence[DisclosedBreak], root: Path) -> list[dict[str, Any]]:
     return [
         {
             "ruleId": shown.break_,
@@ -63,7 +63,7 @@ def _results(breaks: Sequence[ShownBreak], root: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _location(shown: ShownBreak, root: Path) -> dict[str, Any]:
+def _location(shown: DisclosedBreak, root: Path) -> dict[str, Any]:
     path = root / (shown.file or "")
     return {
         "physicalLocation": {

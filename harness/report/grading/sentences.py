@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.vocabulary import Stage, shortened, some, visible
-from harness.grade.feedback import Grade, ShownBreak
+from harness.grade.feedback import DisclosedBreak, Grade
 
 MOST_OF_A_NAME = 60
 """The number of characters to show of a test's name: its author may choose any."""
@@ -26,7 +26,7 @@ STAGES: Mapping[Stage | None, str] = {
 """Where a break that survives was lost, after the tests that reach it."""
 
 
-def sentence(shown: ShownBreak) -> str:
+def sentence(shown: DisclosedBreak) -> str:
     """Return what became of a break."""
     match shown.fate:
         case "killed":
@@ -43,7 +43,7 @@ def sentence(shown: ShownBreak) -> str:
             return f"{reached_by(shown)}, {lost}" if shown.reached_by else f"reached, {lost}"
 
 
-def reached_by(shown: ShownBreak) -> str:
+def reached_by(shown: DisclosedBreak) -> str:
     """Return which tests reach a break; empty if that is not known."""
     return f"reached by {named(shown.reached_by)}" if shown.reached_by else ""
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.vocabulary import some, visible
-from harness.grade.feedback import Grade, ShownBreak
-from harness.grade.scoring import Score
+from harness.grade.feedback import DisclosedBreak, Grade
+from harness.grade.suite import Score
 from harness.report.grading.sentences import left_out, names_of, reached_by, refusals, sentence
 
 WIDTH = 80
@@ -78,7 +78,7 @@ def _listed(scores: Mapping[int, Score] | Mapping[str, Score], where: str) -> st
     return ", ".join(parts)
 
 
-def _anonymous(breaks: Sequence[ShownBreak]) -> Iterator[str]:
+def _anonymous(breaks: Sequence[DisclosedBreak]) -> Iterator[str]:
     """Yield how often each fate occurs among the breaks that are not killed."""
     counts = Counter(sentence(shown) for shown in breaks if shown.fate != "killed")
     if counts:
@@ -105,7 +105,7 @@ def _named(grade: Grade, verbose: int, option: str) -> Iterator[str]:
         yield f"next: harness break {lost[0].break_}"
 
 
-def _survivors(breaks: Sequence[ShownBreak], verbose: int, option: str) -> Iterator[str]:
+def _survivors(breaks: Sequence[DisclosedBreak], verbose: int, option: str) -> Iterator[str]:
     survivors = [shown for shown in breaks if shown.fate in ("survived", "recognised")]
     if not survivors:
         return
@@ -120,6 +120,6 @@ def _survivors(breaks: Sequence[ShownBreak], verbose: int, option: str) -> Itera
         yield f"  and {len(survivors) - len(listed)} more ({option} lists all)"
 
 
-def _about(shown: ShownBreak) -> str:
+def _about(shown: DisclosedBreak) -> str:
     is_known = shown.stage is not None or shown.fate == "recognised"
     return sentence(shown) if is_known else reached_by(shown)

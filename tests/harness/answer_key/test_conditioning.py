@@ -19,7 +19,7 @@ from harness.engines.engine import Dialect, Engine, find_engine
 from harness.engines.library import Library
 from harness.experiment.baseline import Baseline, RunId
 from harness.experiment.context import OpenContext
-from harness.grade.submission import prepare_bare
+from harness.grade.probes import prepare_bare
 from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache
 from harness.runs.observer import observe

@@ -5,9 +5,8 @@ from __future__ import annotations
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
-from harness.grade.exercise import _read_tests
-from harness.grade.functions import judge_tests
-from harness.grade.submission import prepare_bare
+from harness.grade.exercise import _read_tests, judge_tests
+from harness.grade.probes import prepare_bare
 from harness.runs.cache import Cache
 from tests.harness.bundled import CATALOGUE
 

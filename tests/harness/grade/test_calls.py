@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from harness.engines.loading import Functions, compile_files, load
-from harness.grade.calls import Calls
+from harness.grade.reach import CodeCalls
 
 FILE, ROOT = "inspected_engine.py", Path("/nowhere")
 
@@ -27,17 +27,17 @@ INSPECTING = {
 
 
 @pytest.fixture
-def calls() -> Iterator[Calls]:
+def calls() -> Iterator[CodeCalls]:
     path, before = list(sys.meta_path), sys.dont_write_bytecode
     try:
-        yield Calls()
+        yield CodeCalls()
     finally:
         sys.meta_path[:] = path
         sys.dont_write_bytecode = before
         sys.modules.pop("inspected_engine", None)
 
 
-def functions_of(text: str, calls: Calls) -> tuple[ModuleType, Functions]:
+def functions_of(text: str, calls: CodeCalls) -> tuple[ModuleType, Functions]:
     """Import an engine while recording; return it, and what can be swapped in it."""
     codes = compile_files(ROOT, {FILE: text}, ())
     calls.start()
@@ -52,7 +52,7 @@ def can_swap(functions: Functions, text: str) -> bool:
 
 
 @pytest.mark.parametrize("how", INSPECTING)
-def test_a_function_whose_code_the_import_reads_is_not_swapped(how: str, calls: Calls) -> None:
+def test_a_function_whose_code_the_import_reads_is_not_swapped(how: str, calls: CodeCalls) -> None:
     generator = SQUARE.replace("return x * x", "yield x * x")
     text = f"{generator if 'coroutine' in INSPECTING[how] else SQUARE}\n{INSPECTING[how]}\n"
     _, functions = functions_of(text, calls)
@@ -60,7 +60,7 @@ def test_a_function_whose_code_the_import_reads_is_not_swapped(how: str, calls: 
     assert not can_swap(functions, text.replace("x * x", "x + x"))
 
 
-def test_what_is_read_after_the_recording_does_not_matter(calls: Calls) -> None:
+def test_what_is_read_after_the_recording_does_not_matter(calls: CodeCalls) -> None:
     module, functions = functions_of(SQUARE, calls)
     assert module.square.__code__
     assert not calls.take()

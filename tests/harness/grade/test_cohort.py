@@ -13,13 +13,21 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EnvironmentProblem, UsageError
-from harness.grade.cohort.folder import CONDITIONS, feedback_file
-from harness.grade.cohort.grader import Opening
-from harness.grade.cohort.ledger import Ledger, Reader, Result
-from harness.grade.cohort.merge import merge
-from harness.grade.cohort.run import WHOLE, Shard, grade_cohort, local_pool, parse_shard
+from harness.grade.cohort.grader import GraderOpening
+from harness.grade.cohort.results import (
+    CONDITIONS,
+    WHOLE,
+    Ledger,
+    ResultReader,
+    Shard,
+    SubmissionResult,
+    feedback_file,
+    merge,
+    parse_shard,
+)
+from harness.grade.cohort.run import grade_cohort, local_pool
 from harness.grade.cohort.tally import tally
-from harness.grade.scoring import Weights
+from harness.grade.suite import Weights
 from harness.report.cohort import CohortProgress, summary, to_csv, to_markdown
 
 ROOT = Path(__file__).parents[3]
@@ -39,9 +47,9 @@ class Course:
         for name, text in texts.items():
             (self.submissions / f"{name}.py").write_text(text)
 
-    def opening(self, seed: bytes) -> Opening:
+    def opening(self, seed: bytes) -> GraderOpening:
         arguments = {"log": str(self.log), "catalogue": self.catalogue}
-        return Opening("tests.harness.grade.stand_in:open_grader", arguments, seed)
+        return GraderOpening("tests.harness.grade.stand_in:open_grader", arguments, seed)
 
     def grade(
         self,
@@ -295,7 +303,7 @@ def test_the_seed_is_drawn_once_and_stays_secret(course: Course) -> None:
     course.grade(seed=None)
     course.add(bea="1")
     course.grade(seed=None)
-    reader = Reader(Result)
+    reader = ResultReader(SubmissionResult)
     engines = {result.report.engine for result in reader.read(course.out / "results.jsonl")}
     assert len(engines) == 1, "both were graded with the same seed"
     assert re.fullmatch("made with [0-9a-f]{64}", *engines)
@@ -329,7 +337,7 @@ def test_two_processes_never_write_one_file(
     course.add(ada="1")
     course.grade()
     file = course.out / "results.jsonl"
-    monkeypatch.setattr("harness.grade.cohort.ledger.PATIENCE", 0.0)
+    monkeypatch.setattr("harness.grade.cohort.results.PATIENCE", 0.0)
     with Ledger(file):
         child = os.fork()
         if child == 0:

@@ -13,10 +13,15 @@ import pytest
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import message
-from harness.grade.cohort.dask_pool import dask_pool
-from harness.grade.cohort.pool import Outcome, Task
+from harness.grade.cohort.dask_pool import (
+    GradingOrder,
+    GradingServer,
+    ServerLost,
+    dask_pool,
+    decode_reply,
+)
+from harness.grade.cohort.pool import GradingOutcome, GradingTask
 from harness.grade.cohort.run import grade_cohort
-from harness.grade.cohort.server import Order, Server, ServerLost, decode_reply
 from harness.grade.cohort.tally import tally
 from harness.report.cohort import to_csv
 from tests.harness.grade.cluster import Cluster
@@ -33,25 +38,25 @@ def course(tmp_path: Path) -> Course:
 
 
 @pytest.fixture
-def server(course: Course) -> Iterator[Server]:
-    server = Server(Order(course.opening(b"seed"), {"catalogue": "1"}, 100))
+def server(course: Course) -> Iterator[GradingServer]:
+    server = GradingServer(GradingOrder(course.opening(b"seed"), {"catalogue": "1"}, 100))
     yield server
     server.close()
 
 
 def encoded(text: str) -> bytes:
-    return msgspec.msgpack.encode(Task("ada.py", "digest", {"ada.py": text.encode()}))
+    return msgspec.msgpack.encode(GradingTask("ada.py", "digest", {"ada.py": text.encode()}))
 
 
-def test_a_server_grades_one_submission_after_another(server: Server) -> None:
+def test_a_server_grades_one_submission_after_another(server: GradingServer) -> None:
     assert server.refusal is None
     for text, killed in {"3": 3, "kill": 0, "2": 2}.items():
-        outcome = msgspec.msgpack.decode(server.grade(encoded(text)), type=Outcome)
+        outcome = msgspec.msgpack.decode(server.grade(encoded(text)), type=GradingOutcome)
         assert (outcome.report.killed, outcome.final) == (killed, text != "kill")
         assert outcome.report.suite == ["ada.py"]
 
 
-def test_a_server_that_ends_is_noticed(server: Server, course: Course) -> None:
+def test_a_server_that_ends_is_noticed(server: GradingServer, course: Course) -> None:
     for pid in servers_of(os.getpid()):
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(ServerLost):
@@ -62,11 +67,11 @@ def test_a_server_that_ends_is_noticed(server: Server, course: Course) -> None:
 def test_a_server_ends_with_the_process_that_it_serves(course: Course) -> None:
     code = (
         "import sys, msgspec\n"
-        "from harness.grade.cohort.server import Order, Server\n"
+        "from harness.grade.cohort.dask_pool import GradingOrder, GradingServer\n"
         "order, task = (bytes.fromhex(word) for word in sys.argv[1:])\n"
-        "Server(msgspec.msgpack.decode(order, type=Order)).grade(task)\n"
+        "GradingServer(msgspec.msgpack.decode(order, type=GradingOrder)).grade(task)\n"
     )
-    order = msgspec.msgpack.encode(Order(course.opening(b"seed"), {"catalogue": "1"}, 100))
+    order = msgspec.msgpack.encode(GradingOrder(course.opening(b"seed"), {"catalogue": "1"}, 100))
     parent = subprocess.Popen(
         [sys.executable, "-c", code, order.hex(), encoded("hang").hex()],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -84,12 +89,12 @@ def servers_of(pid: int) -> list[int]:
 
 
 def test_a_worker_with_another_catalogue_does_not_grade(course: Course) -> None:
-    server = Server(Order(course.opening(b"seed"), {"catalogue": "2"}, 100))
+    server = GradingServer(GradingOrder(course.opening(b"seed"), {"catalogue": "2"}, 100))
     assert server.refusal
     assert server.refusal.problem == message(
         "a worker grades under other conditions: {conditions}", conditions="catalogue"
     )
-    assert decode_reply(server.refusal.encode(), Outcome) == server.refusal
+    assert decode_reply(server.refusal.encode(), GradingOutcome) == server.refusal
     server.close()
 
 

@@ -18,10 +18,15 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
-from harness.grade.exercise import ExerciseReport, read_suite, run_exercise, without_answer
-from harness.grade.functions import SuiteFate
-from harness.grade.submission import LARGEST_LEAF, check_soundness, read_submission
-from harness.grade.suite_file import is_suite_file
+from harness.grade.exercise import (
+    ExerciseReport,
+    SuiteFate,
+    is_suite_file,
+    read_suite,
+    run_exercise,
+    without_answer,
+)
+from harness.grade.probes import LARGEST_LEAF, check_soundness, read_submission
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page, read_page
 from harness.runs.cache import Cache, open_cache

@@ -12,9 +12,8 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
 from harness.grade import processes
-from harness.grade.exercise import ExerciseReport, run_exercise
-from harness.grade.submission import Attack, read_submission
-from harness.grade.suite_file import is_suite_file
+from harness.grade.exercise import ExerciseReport, is_suite_file, run_exercise
+from harness.grade.probes import Attack, read_submission
 from harness.pages.front_matter import Exercise
 from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits

@@ -10,8 +10,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.grade.feedback import Feedback, disclose
-from harness.grade.scoring import Weights
-from harness.grade.suite import BreakResult, SuiteReport
+from harness.grade.suite import BreakResult, SuiteReport, Weights
 from harness.report.grading import FORMATS, Format, default_feedback, render
 from tests.harness.bundled import bundled_pages
 from tests.harness.grade.results import FATES, MIXED, REJECTED, report, result

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from harness.engines.engine import find_engine
-from harness.grade.files import LARGEST, MOST_FILES, read_submission
+from harness.grade.files import LARGEST, MOST_FILES, NotGradable, read_submission
 from harness.grade.grading import grade_suite
 from harness.grade.plan import GradingPlan, plan_grading
-from harness.grade.refusal import NotGradable
 from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
 from tests.harness.bundled import CATALOGUE

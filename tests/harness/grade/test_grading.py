@@ -209,7 +209,7 @@ def test_slow():
     with closing(processes.Processes(tmp_path / "test_left.py", files, plan())) as started:
         started.collect()
         usual = {0: Ended(0, "passed", 0.001), 1: Ended(1, "passed", 0.02, cpu_seconds=0.001)}
-        started.set_usual_times([processes.Observed(usual)])
+        started.set_usual_times([processes.EngineResults(usual)])
         observed = started.observe({}, [0, 1])
     assert [ended.result for ended in observed.ended.values()] == ["passed"] * 2, observed
 

@@ -6,8 +6,7 @@ from types import CodeType
 import pytest
 
 from harness.engines.loading import differ
-from harness.grade.plan import plan_grading
-from harness.grade.positions import compile_in_place
+from harness.grade.plan import compile_in_place, plan_grading
 from harness.grade.protocol import unpack
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE

@@ -8,15 +8,15 @@ import pytest
 from harness.core.run import Digest
 from harness.grade.protocol import (
     Ended,
-    Event,
     Raised,
     Refused,
+    TestEvent,
     decode_reply,
     encode_event,
     split_events,
 )
 
-EVENTS: list[Event] = [
+EVENTS: list[TestEvent] = [
     Ended(0, "passed", 0.5, Raised(), [1, -1], {"0 value": Digest(7, 0.5)}),
     Ended(1, "failed", 0.0, Raised("AssertionError: no", "AssertionError")),
     Refused(),

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.grade.merging import Function
-from harness.grade.rewriting import Rewriter
+from harness.grade.rewriting import FunctionNode, Rewriter
 
 FUNCTIONS = """
 def branches(log, x):
@@ -145,7 +144,7 @@ def rewritten(text: str, seed: int) -> str:
         Random(seed), lambda: f"fresh_{next(numbers)}", rebound=frozenset(("count", "walrus"))
     )
     for node in list(ast.walk(tree)):
-        if isinstance(node, Function):
+        if isinstance(node, FunctionNode):
             if seed % 2:
                 node.body = [*node.body[:1], *rewriter.spell_out(node.body[1:])]
             rewriter.rewrite(node)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BreaklabError, PageError, UsageError
-from harness.grade.scoring import Weights, read_weights, scores
+from harness.grade.suite import Weights, read_weights, scores
 from tests.harness.bundled import bundled_pages
 from tests.harness.grade.results import MIXED, report, result
 

@@ -9,8 +9,7 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
 from harness.grade import plan
-from harness.grade.exercise import ExerciseReport, run_exercise
-from harness.grade.suite_file import is_suite_file
+from harness.grade.exercise import ExerciseReport, is_suite_file, run_exercise
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness

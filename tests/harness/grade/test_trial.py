@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from harness.grade.trial import MOST_TRIES, Verdict, Version, judge
+from harness.grade.trial import MOST_TRIES, TrialVerdict, TrialVersion, judge
 
 ROUNDS = 3
 
@@ -29,7 +29,7 @@ class Table:
         return list(self.results)
 
     def failing(
-        self, version: Version, number: int, tests: Sequence[str], until: str | None = None
+        self, version: TrialVersion, number: int, tests: Sequence[str], until: str | None = None
     ) -> list[str]:
         self.runs.append(f"{version} {number}")
         if self.reload_at is not None and len(self.runs) > self.reload_at:
@@ -45,7 +45,7 @@ def drawn(twin_first: bool) -> Random:
     return next(Random(seed) for seed in range(99) if (Random(seed).random() < 0.25) == twin_first)
 
 
-def judged(table: Table, *, twin_first: bool = False) -> Verdict[str]:
+def judged(table: Table, *, twin_first: bool = False) -> TrialVerdict[str]:
     return judge(table, drawn(twin_first), ROUNDS)
 
 
@@ -119,7 +119,7 @@ class Counting:
         return ["a"]
 
     def failing(
-        self, version: Version, number: int, tests: Sequence[str], until: str | None = None
+        self, version: TrialVersion, number: int, tests: Sequence[str], until: str | None = None
     ) -> list[str]:
         del version, number, until
         self.runs += 1

@@ -22,8 +22,7 @@ from harness.engines.engine import Engine, find_engine
 from harness.engines.loading import compile_files
 from harness.experiment.baseline import Baseline, failed_runs, job_for
 from harness.experiment.patching import prepare, put
-from harness.grade.merging import Version
-from harness.grade.twins import Composed, compose, compose_file, compose_files
+from harness.grade.twins import Composed, LiveVersion, compose, compose_file, compose_files
 from harness.pages.front_matter import Break
 from harness.pages.probe import Probe
 from harness.runs.cache import open_cache
@@ -45,7 +44,7 @@ SOME = (
     "adam-shared-moments",
     "zero-grad-after-backward",
 )
-VERSIONS: tuple[Version, ...] = ("clean", "broken")
+VERSIONS: tuple[LiveVersion, ...] = ("clean", "broken")
 OTHERS = [page_id for page_id in BREAKS if page_id not in SOME[:2]]
 
 
@@ -362,7 +361,10 @@ def test_any_change_can_be_composed(indent: str, seeds: int) -> None:
         for old, new in change:
             assert old in changed
             changed = changed.replace(old, new)
-        versions: dict[Version, str] = {"clean": text, "broken": changed.replace("    ", indent)}
+        versions: dict[LiveVersion, str] = {
+            "clean": text,
+            "broken": changed.replace("    ", indent),
+        }
         for seed, (live, version) in product(range(seeds), versions.items()):
             out = compose_file(text, versions["broken"], live, Random(seed))
             assert _but_docstring(result_of(out)) == _but_docstring(result_of(version)), out

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.grade.submission import read_submission
+from harness.grade.probes import read_submission
 from harness.learn.lesson import STEPS, hints_of, write_start
 from harness.pages.page import Page
 from tests.harness.bundled import CATALOGUE, bundled_pages

@@ -261,14 +261,14 @@ import sys
 from harness.plugin import session
 
 
-class Observed(session.Runner):
+class ObservedRunner(session.BreakRunner):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         with open("runners", "a") as file:
             file.write("forked\\n")
 
 
-session.Runner, session.available_cores = Observed, lambda: 8
+session.BreakRunner, session.available_cores = ObservedRunner, lambda: 8
 
 
 def pytest_plugin_registered(plugin_name):

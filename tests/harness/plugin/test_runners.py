@@ -5,19 +5,19 @@ import time
 
 import pytest
 
-from harness.plugin.runners import Outcome, TimeLimit, outcome_in_fork
+from harness.plugin.runners import BreakOutcome, TimeLimit, outcome_in_fork
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 
 
-def _loop() -> Outcome:
+def _loop() -> BreakOutcome:
     while True:
         pass
 
 
-def _wait() -> Outcome:
+def _wait() -> BreakOutcome:
     time.sleep(300)
-    return Outcome()
+    return BreakOutcome()
 
 
 def test_tests_that_do_not_end_have_little_processor_time() -> None:

@@ -13,8 +13,7 @@ import pytest
 from harness.core.errors import EnvironmentProblem
 from harness.core.files import write_file
 from harness.grade.feedback import Feedback, Grade, disclose
-from harness.grade.scoring import Weights
-from harness.grade.suite import CorrectEngine, SuiteReport
+from harness.grade.suite import CorrectEngine, SuiteReport, Weights
 from harness.report.files import require_writable
 from harness.report.grading import Format, render, renderer, text
 from tests.harness.grade.results import MIXED, REJECTED, report, result

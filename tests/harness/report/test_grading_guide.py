@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.grade.scoring import Weights, read_weights
+from harness.grade.suite import Weights, read_weights
 from harness.plugin import entry
 from tests.harness.bundled import bundled_pages
 from tests.harness.command import harness

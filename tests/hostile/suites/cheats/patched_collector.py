@@ -1,7 +1,7 @@
 """Replaces the function that runs the tests in a fork."""
 
 from harness.grade import confined
-from harness.grade.protocol import Ended, Finished, encode_event
+from harness.grade.protocol import Ended, ForkOutput, encode_event
 
 FATE = "recognised"
 real = confined._run_in_fork
@@ -9,7 +9,7 @@ real = confined._run_in_fork
 
 def forged(suite, run, line):
     if run.changed:
-        return Finished(encode_event(Ended(0, "failed", 0.1)))
+        return ForkOutput(encode_event(Ended(0, "failed", 0.1)))
     return real(suite, run, line)
 
 
