@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from harness.diagnostics import DIAGNOSTICS
 from harness.diagnostics.crash import CRASH
-from harness.matrix.catches import Pair
 from harness.matrix.committed import committed_file, read_committed
 from harness.matrix.plan import size_of
 from harness.pages.catalogue import Catalogue
@@ -24,6 +23,9 @@ from harness.pages.probe import Probe
 LOG, GRADIENTS = "log", "grads"
 """The clues that are not verdicts: the log of a training, and the gradients of a probe, each beside
 that of the correct engine."""
+
+Pair = tuple[str, str]
+"""A probe and a diagnostic."""
 
 SHOWN_BY_A_LOG = ("crash", "trajectory", "loss-falls")
 """The diagnostics whose verdict follows from a log and the correct one."""

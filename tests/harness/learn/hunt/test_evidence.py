@@ -9,8 +9,7 @@ from harness.core.message import Kind
 from harness.engines.engine import find_engine
 from harness.experiment.patching import prepare
 from harness.learn.hunt.evidence import Evidence, HiddenBug, investigate
-from harness.learn.hunt.pool import LOG, Suspect, all_suspects, pool_of
-from harness.matrix.catches import Pair
+from harness.learn.hunt.pool import LOG, Pair, Suspect, all_suspects, pool_of
 from harness.pages.page import read_page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
