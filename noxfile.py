@@ -14,7 +14,7 @@ nox.options.error_on_external_run = False
 
 CALLERS = (
     *("core", "pages", "report", "cli/test_cli.py", "learn/test_database.py", "runs/test_cache.py"),
-    *("matrix/test_command.py", "matrix/test_cover.py", "training/test_statistics.py"),
+    *("matrix/test_command.py", "training/test_statistics.py"),
     *("patch/test_patch_application.py", "patch/test_patch_portable.py"),
     "patch/test_patch_statements.py",
 )
@@ -57,7 +57,7 @@ def tests(session: nox.Session) -> None:
 @nox.session(venv_backend="venv")
 def lowest(session: nox.Session) -> None:
     """Run commands and quick tests with the lowest versions that are allowed, without PyTorch."""
-    extras = "autograd,junit,solver,training"
+    extras = "autograd,junit,training"
     session.install("-r", "constraints-lowest.txt", "-e", f".[{extras}]")
     session.run("harness", "break", "--help", silent=True)
     session.run("harness", "break", "skip-unbroadcast", "--no-predict", silent=True)

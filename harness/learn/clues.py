@@ -26,7 +26,6 @@ from harness.diagnostics.crash import CRASH
 from harness.diagnostics.trajectory import compare_logs
 from harness.experiment.baseline import Baseline, CleanRun
 from harness.experiment.patching import Experiment
-from harness.matrix.catches import Pair
 from harness.matrix.committed import committed_file, read_committed
 from harness.matrix.plan import size_of
 from harness.pages.catalogue import Catalogue
@@ -41,6 +40,9 @@ that of the correct engine."""
 SHOWN_BY_A_LOG = ("crash", "trajectory", "loss-falls")
 """The diagnostics whose verdict follows from a log and the correct one."""
 
+DiagnosticOnProbe = tuple[str, str]
+"""The names of a probe and a diagnostic."""
+
 
 @dataclass(frozen=True)
 class Clue:
@@ -51,7 +53,7 @@ class Clue:
     probe: str
     passes: float
     """The cost in forward passes, for all losses of the probe."""
-    shows: frozenset[Pair] = frozenset()
+    shows: frozenset[DiagnosticOnProbe] = frozenset()
     """The verdicts that it shows, as pairs of a probe and a diagnostic; none if it needs a library,
     so that no hunt depends on what is installed."""
 
@@ -68,7 +70,7 @@ class Suspect:
     id: str
     family: str
     level: int
-    caught: frozenset[Pair]
+    caught: frozenset[DiagnosticOnProbe]
     """Pairs of a probe and a diagnostic."""
 
 
@@ -122,7 +124,7 @@ def pool_of(catalogue: Catalogue, level: int) -> BugPool:
     every = all_suspects(catalogue)
     # A diagnostic may be unable to judge a probe: then a verdict that is always the same says no
     # more than none.
-    alarms = frozenset[Pair]().union(*(suspect.caught for suspect in every))
+    alarms = frozenset[DiagnosticOnProbe]().union(*(suspect.caught for suspect in every))
     clues = {
         name: replace(clue, shows=clue.shows & alarms)
         for name, clue in clues_for(catalogue.shared_probes).items()
@@ -185,8 +187,8 @@ def solvable(suspects: Iterable[Suspect], clues: Iterable[Clue]) -> list[Suspect
 
     There are none if all would be of one family.
     """
-    readable = frozenset[Pair]().union(*(clue.shows for clue in clues))
-    families: dict[frozenset[Pair], set[str]] = defaultdict(set)
+    readable = frozenset[DiagnosticOnProbe]().union(*(clue.shows for clue in clues))
+    families: dict[frozenset[DiagnosticOnProbe], set[str]] = defaultdict(set)
     suspects = list(suspects)
     for suspect in suspects:
         families[suspect.caught & readable].add(suspect.family)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from harness.core.message import Message
@@ -134,16 +134,14 @@ def _sole(rows: Iterable[BreakRow]) -> dict[str, list[str]]:
 # ----- Diagnostics ---------------------------------------------------------------------------
 
 
-def diagnostic_rows(
-    evaluations: Evaluations, rows: Sequence[BreakRow], passes: Mapping[str, float]
-) -> list[DiagnosticRow]:
+def diagnostic_rows(evaluations: Evaluations, rows: Sequence[BreakRow]) -> list[DiagnosticRow]:
     """Return each diagnostic's recall, false alarms, cost, and the breaks that only it catches.
 
     Recall is relative to the breaks that can be caught: some probe runs their patched code, and
     their page does not pardon their survival.
     """
     catchable = [row for row in rows if row.caught_by or (row.survived and not row.pardon)]
-    sole = _sole(rows)
+    sole, passes = _sole(rows), total_passes(evaluations)
     diagnostics = []
     for diagnostic in evaluations.diagnostics:
         name = diagnostic.name

@@ -1,15 +1,12 @@
-"""From evaluations to the matrix: rows, controls, smallest sets and the frontier in one record."""
+"""From evaluations to the matrix: rows and controls in one record."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from operator import itemgetter
 
 from harness.matrix import analysis
-from harness.matrix.catches import Pair, all_catches, breaks_by
 from harness.matrix.committed import ACCEPT, Committed, with_committed
 from harness.matrix.controls import control_rows, variant_rows
-from harness.matrix.cover import frontier, smallest_cover
 from harness.matrix.evaluation import Evaluations
 from harness.matrix.records import BreakRow, ControlRow, Difference, Matrix
 
@@ -43,14 +40,6 @@ def build_matrix(
         for row in analysis.break_rows(evaluations)
     ]
     controls = control_rows(evaluations)
-    catches = all_catches(evaluations)
-    by_diagnostic = breaks_by(itemgetter(1), catches)
-    passes = analysis.total_passes(evaluations)
-    elements = {probe: float(size.elements) for probe, size in evaluations.sizes.items()}
-    costs = {
-        ": ".join((probe, name)): evaluations.passes(name, probe)
-        for probe, name in frozenset[Pair]().union(*catches.values())
-    }
     new = [
         row.break_
         for row in rows
@@ -68,16 +57,12 @@ def build_matrix(
         agrees=not problems,
         problems=problems,
         controls=controls,
-        diagnostics=analysis.diagnostic_rows(evaluations, rows, passes),
+        diagnostics=analysis.diagnostic_rows(evaluations, rows),
         skipped=evaluations.skipped,
         breaks=rows,
         families=analysis.family_rows(rows),
         variants=variant_rows(evaluations),
         clean=list(evaluations.clean),
-        probe_set=smallest_cover(breaks_by(itemgetter(0), catches), elements),
-        diagnostic_set=smallest_cover(by_diagnostic, passes),
-        pair_set=smallest_cover(breaks_by(": ".join, catches), costs),
-        frontier=frontier(by_diagnostic, passes, len(catches)),
         differences=None if differences is None else list(differences),
         new=new,
         seconds=seconds,

@@ -141,25 +141,6 @@ class FamilyRow(msgspec.Struct, frozen=True):
     sole: dict[str, list[str]]
 
 
-class Cover(msgspec.Struct, frozen=True):
-    """A set that catches every break that all together catch."""
-
-    chosen: list[str]
-    covers: int
-    optimal: bool
-    """Whether it is proved that there is no smaller set."""
-    solver: str
-
-
-class FrontierStep(msgspec.Struct, frozen=True):
-    """A set of diagnostics that catches more than any cheaper set."""
-
-    passes: float
-    caught: int
-    share: float
-    diagnostics: list[str]
-
-
 class Difference(msgspec.Struct, frozen=True):
     """A difference from the committed matrix: `-` was there, `+` is new."""
 
@@ -186,13 +167,6 @@ class Matrix(msgspec.Struct, frozen=True):
     families: list[FamilyRow]
     variants: list[VariantRow]
     clean: list[FalseAlarm]
-    probe_set: Cover
-    """The fewest probes that lose nothing if every diagnostic runs on each."""
-    diagnostic_set: Cover
-    """The fewest diagnostics that lose nothing if each runs on every probe."""
-    pair_set: Cover
-    """The fewest pairs `probe: diagnostic` that lose nothing."""
-    frontier: list[FrontierStep]
     differences: list[Difference] | None
     """Differences from the committed matrix; None if none is committed."""
     new: list[str]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from harness.core.vocabulary import visible
-from harness.matrix.records import BreakRow, Cover, Matrix
+from harness.matrix.records import BreakRow, Matrix
 
 
 def to_markdown(matrix: Matrix) -> str:
@@ -29,7 +29,6 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     yield from _section("Not caught", [_lost(r) for r in matrix.breaks if not r.caught_by])
     yield from _families(matrix)
     yield from _diagnostics(matrix)
-    yield from _smallest_sets(matrix)
 
 
 def _section(heading: str, lines: Sequence[str]) -> Iterator[str]:
@@ -82,26 +81,6 @@ def _diagnostics(matrix: Matrix) -> Iterator[str]:
         if row.name not in matrix.skipped
     )
     yield from _section("Diagnostics", _table(heads, rows))
-
-
-def _smallest_sets(matrix: Matrix) -> Iterator[str]:
-    covers = {
-        "probes": matrix.probe_set,
-        "diagnostics": matrix.diagnostic_set,
-        "pairs": matrix.pair_set,
-    }
-    yield from _section("Smallest sets", [_cover(what, cover) for what, cover in covers.items()])
-    steps = (
-        [f"{step.passes:.0f}", f"{step.share:.0%}", ", ".join(step.diagnostics)]
-        for step in matrix.frontier
-    )
-    table = _table(["forward passes", "caught", "with"], steps)
-    yield from _section("What each cost catches", table if matrix.frontier else [])
-
-
-def _cover(what: str, cover: Cover) -> str:
-    chosen = ", ".join(f"`{name}`" for name in cover.chosen)
-    return f"- {len(cover.chosen)} {what} catch everything ({cover.solver}): {chosen or 'none'}"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -12,14 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.core.vocabulary import shortened, some
-from harness.matrix.records import BreakRow, Cover, Difference, FrontierStep, Matrix
+from harness.matrix.records import BreakRow, Difference, Matrix
 from harness.report.terminal import MOST_OF_A_REASON, STYLES, counted
 
 MOST_PROBLEMS = 8
 """The number of problems that the last lines list; the others are counted."""
-
-LEAST_GAIN = 0.05
-"""The smallest gain in the share caught that makes a step visible; `verbose` shows all steps."""
 
 MOST_NAMES = 3
 """The number of probes that a detail names; the others are counted."""
@@ -36,8 +33,6 @@ def show_matrix(console: Console, matrix: Matrix, *, verbose: bool = False) -> N
     _show_lost(console, matrix)
     _show_map(console, matrix, verbose)
     _show_diagnostics(console, matrix)
-    _show_smallest_sets(console, matrix)
-    _show_frontier(console, matrix.frontier if verbose else _significant(matrix.frontier))
     _show_verdict(console, matrix)
 
 
@@ -219,45 +214,6 @@ def _show_diagnostics(console: Console, matrix: Matrix) -> None:
             "dim",
         )
     )
-    console.print()
-
-
-def _show_smallest_sets(console: Console, matrix: Matrix) -> None:
-    console.print(Text(f"The smallest sets that catch all {matrix.pair_set.covers}", "bold"))
-    for what, cover in (
-        ("probe", matrix.probe_set),
-        ("diagnostic", matrix.diagnostic_set),
-        ("pair", matrix.pair_set),
-    ):
-        console.print(Text(f"  {counted(len(cover.chosen), what)}, {_proof(cover)}:"))
-        _item(console, Text(", ".join(cover.chosen) or "none"), indent=6)
-    console.print()
-
-
-def _proof(cover: Cover) -> str:
-    return cover.solver + ("" if cover.optimal else ", perhaps not the smallest")
-
-
-def _significant(steps: Sequence[FrontierStep]) -> list[FrontierStep]:
-    """Return the steps that gain enough over the previous one, and the last step."""
-    shown: list[FrontierStep] = []
-    for step in steps:
-        if step is steps[-1] or step.share - (shown[-1].share if shown else 0.0) >= LEAST_GAIN:
-            shown.append(step)
-    return shown
-
-
-def _show_frontier(console: Console, steps: Sequence[FrontierStep]) -> None:
-    if not steps:
-        return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("passes", justify="right")
-    table.add_column("caught", justify="right")
-    table.add_column("with", ratio=1)
-    for step in steps:
-        table.add_row(f"{step.passes:.0f}", f"{step.share:.0%}", ", ".join(step.diagnostics))
-    console.print(Text("What each cost catches, as a share of all caught", "bold"))
-    console.print(table)
     console.print()
 
 

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from harness.report.language import ENGLISH, Language
-
 WIDTH, HEIGHT, LEFT, BELOW, RIGHT = 560, 240, 52, 26, 96
 """Pixels: of the picture, and of the space around the plot."""
 
@@ -60,36 +58,6 @@ def curves(clean: Sequence[float], broken: Sequence[float], names: tuple[str, st
     return (
         f'<svg class="curves" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
-    )
-
-
-def frontier(steps: Sequence[tuple[float, float, str]], say: Language = ENGLISH) -> str:
-    """Return the most that each cost catches: forward passes, the share, and with what."""
-    most = math.log(max(passes for passes, *_ in steps) + 1) or 1.0
-
-    def at(passes: float, share: float) -> tuple[float, float]:
-        x = LEFT + (WIDTH - LEFT - RIGHT) * math.log(passes + 1) / most
-        return x, 8 + (HEIGHT - BELOW - 8) * (1 - share)
-
-    line, level = "", float(HEIGHT - BELOW)
-    dots = []
-    for passes, share, names in steps:
-        x, y = at(passes, share)
-        line += f"{'L' if line else 'M'}{x:.4g} {level:.4g}L{x:.4g} {y:.4g}"
-        where = f"{share:.0%}: {names}"
-        title = escape(say("{passes} passes, {point}", passes=f"{passes:.0f}", point=where))
-        circle = f'cx="{x:.4g}" cy="{y:.4g}" r="4"'
-        dots.append(f"<circle {circle}><title>{title}</title></circle>")
-        level = y
-    label = escape(say("the share of breaks caught at each cost; the table has the numbers"))
-    costs = escape(say("forward passes (log)"))
-    return (
-        f'<svg class="curves" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
-        f'<path class="axis" d="M{LEFT} 8V{HEIGHT - BELOW}H{WIDTH - RIGHT}"/>'
-        f'<text class="axis" x="{LEFT - 6}" y="14">100 %</text>'
-        f'<text class="axis" x="{LEFT - 6}" y="{HEIGHT - BELOW}">0 %</text>'
-        f'<text class="steps" x="{WIDTH - RIGHT}" y="{HEIGHT - 8}">{costs}</text>'
-        f'<path class="curve clean" d="{line}"/>{"".join(dots)}</svg>'
     )
 
 

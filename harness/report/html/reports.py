@@ -14,7 +14,6 @@ from harness.matrix.records import BreakRow, Matrix
 from harness.report.doctor_facts import accumulation, root_of, storage, unbroadcasting
 from harness.report.grading.rows import rows
 from harness.report.grading.sentences import refusals
-from harness.report.html.curves import frontier
 from harness.report.html.document import fill
 from harness.report.language import ENGLISH, Language
 
@@ -41,13 +40,12 @@ class GridRow:
 
 
 def matrix_page(matrix: Matrix, say: Language = ENGLISH) -> str:
-    """Return a kill matrix as a grid, survivors first, with the curve of cost against share."""
+    """Return a kill matrix as a grid, survivors first."""
     ran = [row.name for row in matrix.diagnostics if row.name not in matrix.skipped]
     engine = matrix.engine
     on: str | Message = engine.name
     if engine.variant:
         on = message("{engine} with {variant}", engine=engine.name, variant=engine.variant)
-    steps = [(step.passes, step.share, ", ".join(step.diagnostics)) for step in matrix.frontier]
     return fill(
         "matrix.html",
         say("Kill matrix of {engine}", engine=on),
@@ -59,7 +57,6 @@ def matrix_page(matrix: Matrix, say: Language = ENGLISH) -> str:
             GridRow(row.break_, row.fate, [_cell(row, name) for name in ran])
             for row in matrix.breaks
         ],
-        frontier=frontier(steps, say) if steps else "",
     )
 
 

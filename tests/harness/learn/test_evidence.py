@@ -10,6 +10,7 @@ from harness.engines.engine import find_engine
 from harness.experiment.patching import prepare
 from harness.learn.clues import (
     LOG,
+    DiagnosticOnProbe,
     Evidence,
     HiddenBug,
     Suspect,
@@ -17,7 +18,6 @@ from harness.learn.clues import (
     investigate,
     pool_of,
 )
-from harness.matrix.catches import Pair
 from harness.pages.page import read_page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
@@ -40,7 +40,7 @@ def compared(bug: HiddenBug, names: Iterable[str]) -> None:
         assert (evidence.clue, evidence.passes) == (name, clue.passes)
 
 
-def alarms_in(evidence: Evidence) -> frozenset[Pair]:
+def alarms_in(evidence: Evidence) -> frozenset[DiagnosticOnProbe]:
     """The pairs of probe and diagnostic that the evidence shows to raise an alarm."""
     kind, _, probe = evidence.clue.partition(":")
     if kind == LOG:

@@ -185,33 +185,16 @@ def test_a_diagnostic_that_was_asked_nowhere_is_neither_silent_nor_blind() -> No
     assert next(row for row in matrix.controls if row.control == "sabotage").problems == []
 
 
-def test_what_suffices_follows_from_the_pairs() -> None:
-    """`small` shows two breaks to two diagnostics, `large` all three to torch alone."""
-    matrix = build_matrix(
-        evaluations(
-            evaluation("a", seen("small", "shape"), seen("large", "torch")),
-            evaluation("b", seen("small", "gradcheck"), seen("large", "torch")),
-            evaluation("c", seen("large", "torch")),
-            evaluation("survivor", seen()),
-        )
-    )
-    assert matrix.probe_set.chosen == ["large"]
-    assert matrix.diagnostic_set.chosen == ["torch"]
-    assert matrix.pair_set.chosen == ["large: torch"]
-    assert matrix.pair_set.covers == 3
-    assert matrix.frontier[-1].diagnostics == ["torch"]
-    assert matrix.frontier[-1].share == 1.0
-
-
 def test_probes_of_two_pages_that_share_a_name_are_two_probes() -> None:
     own = Size("gradient", 1)
     matrix = build_matrix(
         evaluations(
             evaluation("a", seen("own", "shape"), own=own),
             evaluation("b", seen("own", "shape"), own=own),
+            controls=(),
         )
     )
-    assert matrix.probe_set.chosen == ["a/own", "b/own"]
+    assert matrix.diagnostics[0].passes == 3.0 + 3.0
     assert matrix.breaks[0].caught_by == {"shape": ["own"]}
 
 

@@ -51,7 +51,6 @@ def test_what_is_wrong_comes_first() -> None:
         "Never reached",
         "Without a site",
         "Which diagnostic catches which break",
-        "What each cost catches",
         "the control `clean` fails: gradcheck on small, uniform: noise",
     ]
     places = [text.index(words) for words in order]
@@ -142,27 +141,6 @@ def test_the_legend_cuts_no_entry_in_two() -> None:
     assert "\N{NO-BREAK SPACE}" not in text
 
 
-def test_the_front_shows_steps_that_tell_and_verbose_shows_all() -> None:
-    """A cheap diagnostic catches half of 40 breaks, three one each, the dearest the rest."""
-    names = ["half", "one", "two", "three", "rest"]
-    which = [*["half"] * 20, "one", "two", "three", *["rest"] * 17]
-    breaks = [evaluation(f"b{i}", seen("small", name)) for i, name in enumerate(which)]
-    cost = {name: 10.0**i for i, name in enumerate(names)}
-    matrix = build_matrix(
-        evaluations(
-            *breaks, diagnostics=tuple(diagnostic(n, lambda _, n=n: cost[n]) for n in names)
-        )
-    )
-    assert len(matrix.frontier) > 3
-
-    def shares(text: str) -> list[str]:
-        rows = text[text.index("What each cost catches") :].splitlines()[2:]
-        return [row.split()[1] for row in rows[: rows.index("")]]
-
-    assert shares(shown(matrix)) == ["50%", "55%", "92%", "100%"]
-    assert len(shares(shown(matrix, verbose=True))) == len(matrix.frontier)
-
-
 def test_accepted_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(width=80)
     show_accepted(console, [Path("breaks/matrix.toml")])
@@ -189,10 +167,8 @@ def test_markdown_has_a_table_a_family_that_parses_as_one() -> None:
         "Family f",
         "Family g",
         "Diagnostics",
-        "Smallest sets",
-        "What each cost catches",
     ]
-    assert len(tables) == 4
+    assert len(tables) == 3
     assert "`alone`" in [token.content for token in tokens if token.type == "inline"]
 
 

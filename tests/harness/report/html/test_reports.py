@@ -27,7 +27,6 @@ def test_a_matrix_is_a_grid_whose_cells_open(
     assert '<th scope="row"><code>flat</code></th>' in page
     (cell,) = re.findall(r'aria-label="●: flat, shape">.*?<p>(.*?)</p>', page)
     assert "has shape" in cell
-    assert 'class="curves"' in page
 
 
 @pytest.mark.usefixtures("few_pages", "without_oracles", "one_host")
