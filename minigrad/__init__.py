@@ -1,8 +1,8 @@
 """minigrad: a small reverse-mode automatic differentiation engine on NumPy arrays.
 
-Read `types`, then `tensor`, which is the core, then `broadcasting` and `elementwise`: less than 500
-lines, which take an evening, and explain `(a + b).backward()`. README.md gives the order for the
-rest. There are no circular imports.
+Read `types`, then `tensor`, which is the core, then `broadcasting` and `elementwise`. They are less
+than 500 lines, can be read in one evening, and explain `(a + b).backward()`. README.md gives the
+order for the rest. There are no circular imports.
 """
 
 from minigrad import checkpoint, data, losses, metrics, models, nn, optim

@@ -33,7 +33,7 @@ class Instrumentation:
     retains_grad: bool
     version: Version
 
-    # ----- On the way back -----
+    # ----- In the backward pass -----
 
     def retain_grad(self) -> None:
         """Let `backward()` also set the `grad` of this tensor, even if it is not a leaf.
@@ -63,7 +63,7 @@ class Instrumentation:
             )
 
     # ----- In place -----
-    # Not recorded, but counted (see Version), so that a backward that needs old values raises.
+    # Not recorded, but counted (see Version), so that a backward pass that needs old values raises.
 
     def add_(self, other: Instrumentation | ArrayLike) -> Self:
         """Add `other` to the elements, in place."""

@@ -1,4 +1,4 @@
-"""The computations that are methods, under PyTorch's names; `Tensor` inherits them.
+"""The methods that compute tensors, under PyTorch's names; `Tensor` inherits them.
 
 Each method is one line: the op that it applies, or a composition of other methods.
 """

@@ -26,10 +26,10 @@ _CONSTANTS = (int, float, np.number, np.ndarray)
 
 
 def constant(value: Any, arrays: Iterable[Array]) -> Array:
-    """Return an operand that is not a tensor as an array, in the dtype of NumPy's promotion.
+    """Return an operand that is not a tensor as an array, in the dtype that NumPy promotes it to.
 
-    `arrays` are those of the tensors beside it. Raises TypeError if it is neither an array nor a
-    number.
+    `arrays` are those of the tensors among the operands. Raises TypeError if it is neither an array
+    nor a number.
     """
     if not isinstance(value, _CONSTANTS):
         raise TypeError(

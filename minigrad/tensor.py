@@ -1,12 +1,12 @@
-"""The core: `Tensor`, an array that records how it was computed, and the walk back through it.
+"""The core: `Tensor`, an array that records how it was computed, and the backward walk.
 
 Follow `(a + b).backward()`. The operator, one line of `methods.py`, calls `apply`, which computes
 the value and keeps the op's rule. `Tensor.backward` calls `walk`. The op and its rule are `add` in
 `elementwise.py`, and the rule calls `unbroadcast` in `broadcasting.py`.
 
 No module that is imported here imports this one. Three of them hold the other methods of `Tensor`:
-`methods`, `array_interface`, and `instrumentation` for hooks and changes in place. What stands
-beside the walk is in `visits`.
+`methods`, `array_interface`, and `instrumentation` for hooks and changes in place. `visits`
+has the checks, hooks and traces of the walk.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _tensor(value: Array) -> Tensor:
 
 
 def _constant(value: Any, operands: tuple[Operand, ...]) -> Tensor:
-    """Return an operand that is not a tensor as one, in the dtype that the tensors give it."""
+    """Return a constant operand as a tensor; the tensors among `operands` determine its dtype."""
     return _tensor(constant(value, [x.data for x in operands if isinstance(x, Tensor)]))
 
 

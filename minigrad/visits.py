@@ -1,7 +1,7 @@
-"""What stands beside the walk: checks, hooks, traces, and the arrays that a caller gets.
+"""What surrounds the walk: checks, hooks, traces, and the arrays that a caller gets.
 
-A gradient needs only one line of it: `multiply` calls the rule of a node. Around that line, it runs
-hooks, refuses values that were changed in place, and records a trace.
+Of this, gradients need only one line, in which `multiply` calls the rule of a node. Around it,
+`multiply` runs hooks, refuses values that were changed in place, and records a trace.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def visitor(
     def multiply(node: N, g: Array) -> Cotangents:
         """The chain rule: the complete cotangent of `node` times its own derivative.
 
-        Hooks come first, as they may replace the cotangent. A visit that raises records no step.
+        Hooks run first, as they may replace the cotangent. A visit that raises records no step.
         """
         if node.hooks:
             g = call_hooks(node.hooks, g)

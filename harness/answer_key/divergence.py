@@ -15,8 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.answer_key.fingerprint import fingerprint
-from harness.answer_key.matching import Match, WalkGraph, backward_passes, match_walks, passed_on
 from harness.answer_key.naming import format_distinct
+from harness.answer_key.walks import (
+    WalkGraph,
+    WalkMatch,
+    backward_passes,
+    match_walks,
+    passed_on,
+)
 from harness.core.message import Message, message
 from harness.core.rounding import agree, wrong_entries
 from harness.core.run import Array, NumericArray, TraceStep
@@ -47,6 +53,8 @@ class Divergence:
     """The correct backward pass that contains the place."""
     inserted: Sequence[TraceStep] = ()
     """The nodes that only the broken pass has, with indices that continue those of the other."""
+    is_dtype: bool = False
+    """Whether only the dtype is another, and the numbers are right."""
 
 
 def first_divergence(
@@ -69,17 +77,17 @@ def first_divergence(
     first_dtype: Divergence | None = None
     for number, (actual, expected) in enumerate(zip(*passes, strict=False), start=1):
         ended = failed and number == len(passes[0])
-        for place in _divergences(actual, expected, names, failed=ended):
-            if first_dtype and (place.is_dtype or place.parting is None):
+        for found in _divergences(actual, expected, names, failed=ended):
+            if first_dtype and (found.is_dtype or found.parting is None):
                 continue
-            sentence = place.sentence
+            sentence = found.sentence
             if len(passes[1]) > 1:
                 sentence = message(
                     "in backward pass {number}: {divergence}", number=number, divergence=sentence
                 )
             inserted = match_walks(actual, _graph_of(expected)).inserted() if actual else ()
-            divergence = Divergence(sentence, place.parting, expected, inserted)
-            if not place.is_dtype:
+            divergence = replace(found, sentence=sentence, walk=expected, inserted=inserted)
+            if not found.is_dtype:
                 return _after(divergence, first_dtype)
             first_dtype = divergence
     if first_dtype:
@@ -122,22 +130,13 @@ def _graph_of(walk: Sequence[TraceStep], names: Mapping[int, str] | None = None)
     return WalkGraph({step.index: step for step in walk}, names or {})
 
 
-class _Place(NamedTuple):
-    """What is wrong, and where."""
-
-    sentence: Message
-    parting: Parting | None = None
-    is_dtype: bool = False
-    """Whether only the dtype is another, and the numbers are right."""
-
-
 def _divergences(
     broken: list[TraceStep],
     correct: list[TraceStep],
     names: Mapping[int, str],
     *,
     failed: bool = False,
-) -> Iterator[_Place]:
+) -> Iterator[Divergence]:
     """Yield what is wrong, the earliest first; later differences may follow from it."""
     graph = _graph_of(correct, names)
     if not broken:
@@ -145,20 +144,20 @@ def _divergences(
         return
     match = match_walks(broken, graph)
     difference = _difference(match)
-    for place in chain(_wrong_values(match), _wrong_cotangents(match, failed=failed)):
+    for divergence in chain(_wrong_values(match), _wrong_cotangents(match, failed=failed)):
         if difference:
             sentence = message(
                 "{divergence}; the graph is different: {difference}",
-                divergence=place.sentence,
+                divergence=divergence.sentence,
                 difference=difference,
             )
-            place = place._replace(sentence=sentence)
-        yield place
+            divergence = replace(divergence, sentence=sentence)
+        yield divergence
     if difference:
-        yield _Place(message("the graph is different: {difference}", difference=difference))
+        yield Divergence(message("the graph is different: {difference}", difference=difference))
 
 
-def _difference(match: Match) -> Message | None:
+def _difference(match: WalkMatch) -> Message | None:
     """Return how the graph differs, with the leaf that no gradient reaches if there is one."""
     if match.difference is None or not match.lost_leaves:
         return match.difference
@@ -172,10 +171,10 @@ def _difference(match: Match) -> Message | None:
 # ----- The forward pass -----
 
 
-def _wrong_values(match: Match) -> Iterator[_Place]:
+def _wrong_values(match: WalkMatch) -> Iterator[Divergence]:
     """Yield the wrong values, inputs first; the operands of the first one are right."""
     graph = match.graph
-    wrong: dict[int | None, _Difference | None] = {
+    wrong: dict[int | None, _Mismatch | None] = {
         step.index: _unlike(
             VALUE, step.value, graph.steps[step.index].value, graph.value_scales[step.index]
         )
@@ -197,11 +196,12 @@ def _wrong_values(match: Match) -> Iterator[_Place]:
             )
         else:
             sentence = _wrong_value(index, difference.sentence, match, wrong)
-        yield _Place(sentence, Parting(index, None, in_backward=False), difference.is_dtype)
+        parting = Parting(index, None, in_backward=False)
+        yield Divergence(sentence, parting, is_dtype=difference.is_dtype)
 
 
 def _wrong_value(
-    index: int, difference: Message, match: Match, wrong: Mapping[int | None, _Difference | None]
+    index: int, difference: Message, match: WalkMatch, wrong: Mapping[int | None, _Mismatch | None]
 ) -> Message:
     name, step = match.name(index), match.graph.steps[index]
     if index in match.places or not step.op:
@@ -219,7 +219,7 @@ def _wrong_value(
 # ----- The backward pass -----
 
 
-def _wrong_cotangents(match: Match, *, failed: bool) -> Iterator[_Place]:
+def _wrong_cotangents(match: WalkMatch, *, failed: bool) -> Iterator[Divergence]:
     """Yield what is wrong at each visit, in the order of the walk; then the nodes never visited."""
     graph, visits = match.graph, match.visits
     visited, done = {step.index for step in visits}, set[int]()
@@ -238,10 +238,10 @@ def _wrong_cotangents(match: Match, *, failed: bool) -> Iterator[_Place]:
                 node=match.name(step.index),
                 user=match.name(late[0]),
             )
-            yield _Place(sentence, here)
+            yield Divergence(sentence, here)
         done.add(step.index)
         if arrival := _wrong_arrival(step, match):
-            yield arrival._replace(parting=here)
+            yield replace(arrival, parting=here)
         if step.index not in match.places:
             yield from _wrong_rule(step, match)
     if failed:
@@ -254,10 +254,10 @@ def _wrong_cotangents(match: Match, *, failed: bool) -> Iterator[_Place]:
                 node=match.name(index),
                 user=match.name(givers[index][0]),
             )
-            yield _Place(sentence, Parting(index, None, in_backward=True))
+            yield Divergence(sentence, Parting(index, None, in_backward=True))
 
 
-def _end(match: Match) -> Iterator[_Place]:
+def _end(match: WalkMatch) -> Iterator[Divergence]:
     """Yield where a walk failed, if the correct one visits the same nodes up to there."""
     order = list(match.graph.steps)
     visited = [step.index for step in match.visits]
@@ -265,15 +265,15 @@ def _end(match: Match) -> Iterator[_Place]:
         yield _unfinished(match.graph, order[len(visited)])
 
 
-def _unfinished(graph: WalkGraph, index: int) -> _Place:
+def _unfinished(graph: WalkGraph, index: int) -> Divergence:
     sentence = message(
         "the backward pass failed before it finished {node}",
         node=graph.name(index),
     )
-    return _Place(sentence, Parting(index, None, in_backward=True))
+    return Divergence(sentence, Parting(index, None, in_backward=True))
 
 
-def _wrong_arrival(step: TraceStep, match: Match) -> _Place | None:
+def _wrong_arrival(step: TraceStep, match: WalkMatch) -> Divergence | None:
     """Return how a received cotangent is wrong, although those passed to the node are right."""
     expected = match.graph.steps[step.index]
     scale = match.graph.scales[step.index]
@@ -281,10 +281,10 @@ def _wrong_arrival(step: TraceStep, match: Match) -> _Place | None:
     if not difference:
         return None
     sentence = _arrival(step, match, difference.sentence)
-    return _Place(sentence, is_dtype=difference.is_dtype)
+    return Divergence(sentence, is_dtype=difference.is_dtype)
 
 
-def _arrival(step: TraceStep, match: Match, wrong: Message) -> Message:
+def _arrival(step: TraceStep, match: WalkMatch, wrong: Message) -> Message:
     own = match.twins[step.index]
     handed = [a.numpy() for other in match.broken for i, a in passed_on(other) if i == own]
     alike = [visit for visit in match.visits if visit.index not in match.places]
@@ -341,7 +341,7 @@ def _mistaken_sum(actual: NumericArray, terms: Sequence[NumericArray]) -> Messag
     return message("one of them did not count") if counts == {len(terms) - 1} else unknown
 
 
-def _wrong_rule(step: TraceStep, match: Match) -> Iterator[_Place]:
+def _wrong_rule(step: TraceStep, match: WalkMatch) -> Iterator[Divergence]:
     """Yield each wrong cotangent that an op's rule passed on, although its own was right."""
     graph, expected = match.graph, match.graph.steps[step.index]
     for operand, (parent, pair) in enumerate(
@@ -360,7 +360,7 @@ def _wrong_rule(step: TraceStep, match: Match) -> Iterator[_Place]:
                 difference=difference.sentence,
             )
             parting = Parting(step.index, operand, in_backward=True)
-            yield _Place(sentence, parting, difference.is_dtype)
+            yield Divergence(sentence, parting, is_dtype=difference.is_dtype)
 
 
 def _side_by_side(
@@ -394,7 +394,7 @@ def differs(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
     )
 
 
-class _Difference(NamedTuple):
+class _Mismatch(NamedTuple):
     sentence: Message
     is_dtype: bool = False
     """Whether only the dtype is another, and the numbers are right."""
@@ -402,18 +402,18 @@ class _Difference(NamedTuple):
 
 def _unlike(
     noun: Message, actual: Array | None, expected: Array | None, scale: float
-) -> _Difference | None:
+) -> _Mismatch | None:
     """Return how two arrays differ: in shape, in value, or only in dtype; None if they agree.
 
     `scale` is the size of the numbers that they were computed from.
     """
     if actual is None or expected is None:
         if actual:
-            return _Difference(
+            return _Mismatch(
                 message("a {noun} of shape {shape}, expected none", noun=noun, shape=actual.shape)
             )
         if expected:
-            return _Difference(
+            return _Mismatch(
                 message("no {noun}, expected one of shape {shape}", noun=noun, shape=expected.shape)
             )
         return None
@@ -422,20 +422,20 @@ def _unlike(
         return None if arrays[0].dtype == arrays[1].dtype else _other_dtype(noun, *arrays)
     difference, explanation = _both(noun, *arrays, scale), fingerprint(*arrays)
     if explanation is None:
-        return _Difference(difference)
-    return _Difference(
+        return _Mismatch(difference)
+    return _Mismatch(
         message("{difference} ({explanation})", difference=difference, explanation=explanation)
     )
 
 
-def _other_dtype(noun: Message, actual: NumericArray, expected: NumericArray) -> _Difference:
+def _other_dtype(noun: Message, actual: NumericArray, expected: NumericArray) -> _Mismatch:
     sentence = message(
         "a {noun} of dtype {actual}, expected {expected}",
         noun=noun,
         actual=actual.dtype,
         expected=expected.dtype,
     )
-    return _Difference(sentence, is_dtype=True)
+    return _Mismatch(sentence, is_dtype=True)
 
 
 def _both(noun: Message, actual: NumericArray, expected: NumericArray, scale: float) -> Message:

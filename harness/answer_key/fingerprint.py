@@ -33,7 +33,7 @@ _CLEAR = 100  # times rounding: a smaller effect may itself be rounding
 _LARGEST_FACTOR = 1e9  # a larger one has another cause, such as a reference that is zero
 
 
-class Explanation(NamedTuple):
+class Derivation(NamedTuple):
     """How an array follows from the correct one, with two arrays that agree if it does."""
 
     sentence: Message
@@ -45,7 +45,7 @@ class Explanation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Context:
+class _ProblemFacts:
     """What the explanations use apart from the entries."""
 
     rounding: float
@@ -71,7 +71,7 @@ def find_explanation(
     *,
     sizes: Mapping[Message, int] = {},
     constants: Collection[float] = (),
-) -> Explanation | None:
+) -> Derivation | None:
     """Return how `actual` follows from `expected`; None if no simple explanation fits.
 
     The arrays may have any shapes and numeric dtypes. `sizes` holds lengths of the problem by name,
@@ -82,13 +82,13 @@ def find_explanation(
         return None
     rounding = rounding_of(actual, expected)
     dtypes, actual, expected = (actual.dtype, expected.dtype), widened(actual), widened(expected)
-    context = _Context(rounding, sizes, constants)
+    context = _ProblemFacts(rounding, sizes, constants)
     with np.errstate(all="ignore"):
         if agree(actual, expected, rounding):
             if dtypes[0] == dtypes[1]:
                 return None
             sentence = message("the same numbers, as {dtype}", dtype=dtypes[0])
-            return Explanation(sentence, actual, expected)
+            return Derivation(sentence, actual, expected)
         expected = _without_residue(expected, actual, dtypes)
         if actual.shape == expected.shape:
             explanations = _explain(actual, expected, context)
@@ -108,8 +108,8 @@ def _without_residue(
 
 
 def _explain(
-    actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[Explanation]:
+    actual: NumericArray, expected: NumericArray, context: _ProblemFacts
+) -> Iterator[Derivation]:
     yield from _by_entry(actual, expected, context)
     constant = [*_constant(actual, context.rounding)]
     if constant and not (12 * np.abs(actual.flat[0])) % 1:
@@ -126,15 +126,15 @@ def _explain(
     yield from _in_parts(actual, expected, context)
     if _varies(expected[expected != expected.flat[0]], context.rounding):
         in_order = np.sort(actual, axis=None), np.sort(expected, axis=None)
-        yield Explanation(message("the numbers of the correct one in another order"), *in_order)
+        yield Derivation(message("the numbers of the correct one in another order"), *in_order)
 
 
 # ----- Entry by entry -----
 
 
 def _by_entry(
-    actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[Explanation]:
+    actual: NumericArray, expected: NumericArray, context: _ProblemFacts
+) -> Iterator[Derivation]:
     """Yield rules that hold for all entries, regardless of position."""
     many = actual.size > 1
     # What rounding left of a sum of zeros counts as zero: it adds nothing to the correct one.
@@ -143,20 +143,20 @@ def _by_entry(
         zero = message("all zero up to rounding") if many else message("zero up to rounding")
     else:
         zero = message("all zero") if many else message("zero")
-    yield Explanation(zero, finite + actual, finite)
+    yield Derivation(zero, finite + actual, finite)
     nan = message("all NaN") if many else message("NaN")
-    yield Explanation(nan, actual, np.full_like(expected, np.nan))
+    yield Derivation(nan, actual, np.full_like(expected, np.nan))
     infinite = message("all infinite") if many else message("infinite")
-    yield Explanation(infinite, actual, np.copysign(np.inf, actual.real))
+    yield Derivation(infinite, actual, np.copysign(np.inf, actual.real))
     either = message("all NaN or infinite") if many else message("NaN or infinite")
-    yield Explanation(either, actual, np.where(np.isfinite(actual), np.nan, actual))
-    yield Explanation(message("the sign is flipped"), actual, -expected)
+    yield Derivation(either, actual, np.where(np.isfinite(actual), np.nan, actual))
+    yield Derivation(message("the sign is flipped"), actual, -expected)
     yield from _factor(actual, expected, context)
 
 
 def _factor(
-    actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[Explanation]:
+    actual: NumericArray, expected: NumericArray, context: _ProblemFacts
+) -> Iterator[Derivation]:
     usable = np.where(np.isfinite(actual) & np.isfinite(expected), np.abs(expected), 0)
     if not _varies(usable[usable > 0], context.rounding):
         return
@@ -165,14 +165,14 @@ def _factor(
     is_clear = abs(factor - 1) > _CLEAR * context.rounding
     if is_clear and 1 / _LARGEST_FACTOR < abs(factor) < _LARGEST_FACTOR:
         sentence = factor_named(factor, context.sizes, context.constants, context.rounding)
-        yield Explanation(sentence, actual, factor * expected)
+        yield Derivation(sentence, actual, factor * expected)
 
 
-def _offset(actual: NumericArray, expected: NumericArray, rounding: float) -> Iterator[Explanation]:
+def _offset(actual: NumericArray, expected: NumericArray, rounding: float) -> Iterator[Derivation]:
     offset = np.median((actual - expected).real)
     if np.abs(offset) > _CLEAR * rounding * np.abs(expected).max():
         shifted = message("the correct one plus {offset}", offset=f"{offset:.4g}")
-        yield Explanation(shifted, actual, expected + offset)
+        yield Derivation(shifted, actual, expected + offset)
 
 
 def _varies(array: NumericArray, rounding: float) -> bool:
@@ -181,17 +181,17 @@ def _varies(array: NumericArray, rounding: float) -> bool:
     return bool(finite.size) and not agree(finite, np.full_like(finite, finite[0]), rounding)
 
 
-def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[Explanation]:
+def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[Derivation]:
     if "c" in (actual.dtype.kind, expected.dtype.kind):
         return
     if np.abs(expected % 1 - 0.5).min(initial=0.5) < 0.49:  # else it is a small error
         truncated = message("the correct one truncated to whole numbers")
-        yield Explanation(truncated, actual, np.trunc(expected))
+        yield Derivation(truncated, actual, np.trunc(expected))
     for dtype in (np.dtype(np.float32), np.dtype(np.float16)):
         if _fills(actual, dtype):
             rounded = expected.astype(dtype).astype(expected.dtype)
             sentence = message("the correct one rounded to {dtype}", dtype=dtype)
-            yield Explanation(sentence, actual, rounded)
+            yield Derivation(sentence, actual, rounded)
     # A computation in float32 rounds more than once, so the last bits differ.
     low = np.dtype(np.float32)
     if (
@@ -201,7 +201,7 @@ def _rounded(actual: NumericArray, expected: NumericArray) -> Iterator[Explanati
         and deviation(actual, expected) < 16 * np.finfo(low).eps
     ):
         sentence = message("every entry is a {dtype} number, correct to its precision", dtype=low)
-        yield Explanation(sentence, actual, actual)
+        yield Derivation(sentence, actual, actual)
 
 
 def _fills(array: NumericArray, dtype: np.dtype) -> bool:
@@ -216,16 +216,16 @@ def _is_held_by(array: NumericArray, dtype: np.dtype) -> bool:
     return np.array_equal(array, array.astype(dtype), equal_nan=True)
 
 
-def _constant(actual: NumericArray, rounding: float) -> Iterator[Explanation]:
+def _constant(actual: NumericArray, rounding: float) -> Iterator[Derivation]:
     if actual.size > 1 and np.isfinite(actual.flat[0]) and not _varies(actual, rounding):
         number = actual.flat[0]
         sentence = message("{number} in every entry", number=f"{number:.4g}")
-        yield Explanation(sentence, actual, np.full_like(actual, number))
+        yield Derivation(sentence, actual, np.full_like(actual, number))
 
 
 def _in_parts(
-    actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[Explanation]:
+    actual: NumericArray, expected: NumericArray, context: _ProblemFacts
+) -> Iterator[Derivation]:
     """Yield a rule for the wrong entries, a factor for each slice, or where the wrong ones are."""
     wrong = wrong_entries(actual, expected, context.rounding)
     some = not wrong.all()
@@ -243,12 +243,12 @@ def _in_parts(
         yield from _factor_by_slice(actual, expected, axis, context.rounding)
     if some and is_informative:
         sentence = message("correct except {where}", where=where)
-        yield Explanation(sentence, actual[~wrong], expected[~wrong])
+        yield Derivation(sentence, actual[~wrong], expected[~wrong])
 
 
 def _factor_by_slice(
     actual: NumericArray, expected: NumericArray, axis: int, rounding: float
-) -> Iterator[Explanation]:
+) -> Iterator[Derivation]:
     """Yield a factor for each slice, by least squares; a slice needs two different numbers."""
     slices = np.moveaxis(np.abs(expected), axis, 0)
     if len(slices) < 2 or not all(_varies(part[part > 0], rounding) for part in slices):
@@ -264,7 +264,7 @@ def _factor_by_slice(
         sentence = message(
             "{slices} of the correct one times {factors}", slices=names, factors=numbers
         )
-        yield Explanation(sentence, actual, factors * expected)
+        yield Derivation(sentence, actual, factors * expected)
 
 
 def _factor_of_slice(factor: complex, rounding: float) -> str:
@@ -275,12 +275,12 @@ def _factor_of_slice(factor: complex, rounding: float) -> str:
 
 # ----- The same numbers in other places -----
 
-_Move = tuple[Message, Callable[[NumericArray], NumericArray]]
+_Rearrangement = tuple[Message, Callable[[NumericArray], NumericArray]]
 
 
 def _only_fitting(
-    moves: Iterable[_Move], actual: NumericArray, expected: NumericArray, rounding: float
-) -> Iterator[Explanation]:
+    moves: Iterable[_Rearrangement], actual: NumericArray, expected: NumericArray, rounding: float
+) -> Iterator[Derivation]:
     """Yield the rule about positions that fits, if all that fit move the entries in the same way.
 
     A repeated sum or mean is one of these rules. If entries or slices are equal, several rules may
@@ -289,10 +289,12 @@ def _only_fitting(
     fitting = [move for move in moves if agree(move[1](expected), actual, rounding)]
     places = np.random.default_rng(0).random(expected.shape)
     if fitting and len({move(places).tobytes() for _, move in fitting}) == 1:
-        yield Explanation(fitting[0][0], actual, actual)
+        yield Derivation(fitting[0][0], actual, actual)
 
 
-def _moves(actual: NumericArray, expected: NumericArray, rounding: float) -> Iterator[_Move]:
+def _moves(
+    actual: NumericArray, expected: NumericArray, rounding: float
+) -> Iterator[_Rearrangement]:
     for sentence, axes in _transposed(actual, expected):
         yield sentence, partial(np.transpose, axes=axes)
     yield from _reversed(expected)
@@ -301,7 +303,7 @@ def _moves(actual: NumericArray, expected: NumericArray, rounding: float) -> Ite
         yield from _spread_again(axis)
 
 
-def _moved_by_one(expected: NumericArray, rounding: float) -> Iterator[_Move]:
+def _moved_by_one(expected: NumericArray, rounding: float) -> Iterator[_Rearrangement]:
     """Yield every entry one place further, with zeros or a repeated slice in the place left over.
 
     Three slices are needed, and they must differ from their neighbours.
@@ -350,7 +352,7 @@ def _transposed(
                 yield sentence, axes
 
 
-def _reversed(expected: NumericArray) -> Iterator[_Move]:
+def _reversed(expected: NumericArray) -> Iterator[_Rearrangement]:
     for axes in _sets_of_axes(expected):
         sentence = message("the correct one reversed along {axes}", axes=axes_named(axes))
         yield sentence, partial(np.flip, axis=axes)
@@ -358,7 +360,7 @@ def _reversed(expected: NumericArray) -> Iterator[_Move]:
 
 def _reordered(
     actual: NumericArray, expected: NumericArray, axis: int, rounding: float
-) -> Iterator[_Move]:
+) -> Iterator[_Rearrangement]:
     """Yield one slice repeated, and all slices shifted or permuted: only a few orders are tried."""
     length = expected.shape[axis]
     sums, expected_sums = _summary(actual, axis), _summary(expected, axis)
@@ -386,7 +388,7 @@ def _summary(array: NumericArray, axis: int) -> NumericArray:
     return np.asarray(np.where(np.isfinite(rows), rows, 0) @ weights)
 
 
-def _spread_again(axis: int) -> Iterator[_Move]:
+def _spread_again(axis: int) -> Iterator[_Rearrangement]:
     name = axes_named([axis])
     total = message("the sum of the correct one over {axis}, repeated along it", axis=name)
     mean = message("the mean of the correct one over {axis}, repeated along it", axis=name)
@@ -417,14 +419,14 @@ class _Term(NamedTuple):
         return self if self.array.shape == shape else self.then("reshape", *(shape or [()]))
 
 
-def _compared(sentence: Message, actual: _Term, expected: _Term) -> Explanation:
+def _compared(sentence: Message, actual: _Term, expected: _Term) -> Derivation:
     difference = f"{actual.code} - {expected.code}"
-    return Explanation(sentence, actual.array, expected.array, difference)
+    return Derivation(sentence, actual.array, expected.array, difference)
 
 
 def _explain_shape(
-    actual: NumericArray, expected: NumericArray, context: _Context
-) -> Iterator[Explanation]:
+    actual: NumericArray, expected: NumericArray, context: _ProblemFacts
+) -> Iterator[Derivation]:
     got, correct = _Term(actual, "{actual}"), _Term(expected, "{expected}")
     if _squeezed(actual.shape) == _squeezed(expected.shape):
         sentence = (

@@ -9,21 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 
 import msgspec
 import numpy as np
 
-from harness.answer_key.conditioning import (
+from harness.answer_key.naming import format_distinct
+from harness.answer_key.tolerances import (
     CONDITIONING,
+    KINKS,
+    OUTPUT,
     STEPS,
     entry_name,
     gradient_name,
     movements,
     slack,
+    valid_choices,
 )
-from harness.answer_key.conditioning import OUTPUT as OUTPUT_NAME
-from harness.answer_key.naming import format_distinct
 from harness.core.message import Kind, Message, message, verbatim
 from harness.core.rounding import largest, rounding_of, wrong_entries
 from harness.core.run import (
@@ -32,10 +35,7 @@ from harness.core.run import (
     Array,
     Digest,
     Failure,
-    Form,
-    Measurement,
     NumericArray,
-    Quantity,
     Run,
     array_name,
     leaf_name,
@@ -43,7 +43,7 @@ from harness.core.run import (
 )
 from harness.core.vocabulary import Outcome
 
-Choices = Mapping[str, NumericArray]
+ValidChoices = Mapping[str, NumericArray]
 """The entries of gradients that are a valid choice at a kink, as booleans by leaf."""
 
 
@@ -63,58 +63,32 @@ class Judgement:
     """The entry of the log that differs, for a probe of steps."""
 
 
-OUTPUT = message(Kind.OUTPUT)
-
-KINKS = Measurement(
-    "kinks",
-    "harness.answer_key.kinks:measure",
-    form=Form(
-        (
-            Quantity("entries", "entries", "iu"),
-            Quantity("directions", "directions entries"),
-            Quantity("lowest", "directions"),
-            Quantity("highest", "directions"),
-        ),
-        may_be_empty=True,
-    ),
-)
-"""A different choice at a kink is not a bug."""
-
 MEASUREMENTS = (KINKS, CONDITIONING)
 """These must be measured on the unpatched engine."""
 
 
-def judge(run: Run, key: Run, siblings: Sequence[Run] = ()) -> Judgement:
-    """Return the outcome of `run`, given the run `key` of the same probe on the unpatched engine.
+def judge(run: Run, clean: Run, siblings: Sequence[Run] = ()) -> Judgement:
+    """Return the outcome of `run`, given the run on the `clean` engine, which is the answer key.
 
-    `siblings` are the keys of the same probe under its other losses. They show the scale of its
+    `siblings` are the clean runs of the probe under its other losses. They show the scale of its
     gradients if they vanish for this loss: a uniform loss cancels the gradient of a softmax, and
     only rounding remains.
     """
-    if key.failure:
-        return _judge_refusal(run, key)
+    if clean.failure:
+        return _judge_refusal(run, clean)
     if run.failure:
-        return Judgement("crash", None, _crash_evidence(run.failure.sentence, run, key))
+        return Judgement("crash", None, _crash_evidence(run.failure.sentence, run, clean))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
-    choices = _valid_choices(run, key)
-    differences = _differences(run, key, siblings, choices)
+    choices = valid_choices(run.gradients, clean)
+    differences = _differences(run, clean, siblings, choices)
     if not differences:
-        chosen = _differences(run, key, siblings) if choices else []
+        chosen = _differences(run, clean, siblings) if choices else []
         if not chosen:
-            return Judgement("disguised-correct", None, _why_correct(run, key, siblings))
+            return Judgement("disguised-correct", None, _why_correct(run, clean, siblings))
         choice = message(Kind.AT_KINK, difference=chosen[0].evidence)
-        return Judgement("convention", None, choice, chosen[0].where)
-    first = differences[0]
-    return Judgement(
-        "silent-corruption",
-        first.kind,
-        _with_ending(first.evidence, run, key),
-        first.where,
-        _is_better(run, key),
-        first.arrays,
-        first.entry,
-    )
+        return Judgement("convention", None, choice, chosen[0].first_divergence)
+    return _with_ending(differences[0], run, clean)
 
 
 NEVER_RAN = message("the patched code never ran in this probe")
@@ -123,11 +97,11 @@ IS_CORRECT = message(Kind.RIGHT)
 IS_ROUNDING = message(Kind.ROUNDING)
 
 
-def _why_correct(run: Run, key: Run, siblings: Sequence[Run]) -> Message:
+def _why_correct(run: Run, clean: Run, siblings: Sequence[Run]) -> Message:
     """Return the evidence for a run that does not differ, and how much was not compared."""
     correct = LOG_IS_CORRECT if run.log else IS_CORRECT
-    if movements(key):
-        strict = msgspec.structs.replace(key, measured={})
+    if movements(clean):
+        strict = msgspec.structs.replace(clean, measured={})
         if _differences(run, strict, siblings):
             correct = IS_ROUNDING
     if not run.not_compared:
@@ -143,7 +117,7 @@ REFUSED, REFUSED_ELSEWHERE = "refused", "refused-elsewhere"
 """The kinds of a right result that is an exception: see `_judge_refusal`."""
 
 
-def _judge_refusal(run: Run, key: Run) -> Judgement:
+def _judge_refusal(run: Run, clean: Run) -> Judgement:
     """Return the outcome if the clean engine refuses this probe, that is, raises an exception.
 
     The two exceptions are compared by type, by the part of the run (phase and step), and by place
@@ -163,25 +137,21 @@ def _judge_refusal(run: Run, key: Run) -> Judgement:
     The first row that fits applies. No check notices such a crash: a developer who expects a
     refusal cannot know which one is right.
     """
-    assert key.failure is not None
-    expected = key.failure.sentence
+    assert clean.failure is not None
+    expected = clean.failure.sentence
     if run.failure is None:
         evidence = message(Kind.ACCEPTED, refusal=expected)
-        return Judgement("silent-corruption", "guard-lost", evidence)
+        return _corruption("guard-lost", evidence)
     actual = run.failure.sentence
-    if _part(run.failure) != _part(key.failure):
+    if _part(run.failure) != _part(clean.failure):
         evidence = message(Kind.FAILED_OTHERWISE, failure=actual, refusal=expected)
-        return Judgement("crash", None, _crash_evidence(evidence, run, key))
+        return Judgement("crash", None, _crash_evidence(evidence, run, clean))
     if not run.reached:
         return Judgement("not-reached", None, NEVER_RAN)
-    if differences := _differences(run, key):
-        first = differences[0]
-        evidence = message(Kind.REFUSED_AFTER, difference=first.evidence, refusal=actual)
-        arrays, entry = first.arrays, first.entry
-        return Judgement(
-            "silent-corruption", first.kind, evidence, first.where, arrays=arrays, entry=entry
-        )
-    if _place(run.failure) != _place(key.failure):
+    if differences := _differences(run, clean):
+        evidence = message(Kind.REFUSED_AFTER, difference=differences[0].evidence, refusal=actual)
+        return replace(differences[0], evidence=evidence)
+    if _place(run.failure) != _place(clean.failure):
         evidence = message(Kind.REFUSED_ELSEWHERE, failure=actual, refusal=expected)
         return Judgement("disguised-correct", REFUSED_ELSEWHERE, evidence)
     evidence = message(Kind.REFUSED, refusal=actual)
@@ -200,64 +170,45 @@ def _place(failure: Failure) -> tuple[str, ...]:
     return failure.where, *engine
 
 
-def _crash_evidence(failure: Message, run: Run, key: Run) -> Message:
+def _crash_evidence(failure: Message, run: Run, clean: Run) -> Message:
     """Return the failure, and what had silently gone wrong before it."""
-    differences = _differences(run, key)
+    differences = _differences(run, clean)
     if not differences:
         return failure
     return message(Kind.FAILED_AFTER, failure=failure, difference=differences[0].evidence)
-
-
-def _valid_choices(run: Run, key: Run) -> Choices:
-    """Return the choices; none if the clean engine's run is not at a kink."""
-    if KINKS.name not in key.measured or not key.measured[KINKS.name].values:
-        return {}
-    from harness.answer_key.kinks import valid_choices  # few probes have kinks
-
-    return valid_choices(run.gradients, key)
 
 
 KINDS = ("shape", "dtype", "non-finite", "value", "mutated-input", "aliased", "state")
 """What may differ, most telling first."""
 
 
-@dataclass(frozen=True)
-class _Difference:
-    kind: str
-    evidence: Message
-    where: Message | None = None
-    arrays: tuple[Array, Array] | None = None
-    """Actual and expected."""
-    entry: str | None = None
-    """As in `Judgement`."""
+_corruption = partial(Judgement, "silent-corruption")
+"""What each difference is judged to be; its evidence and its place follow its kind."""
 
 
 def _differences(
-    run: Run, key: Run, siblings: Sequence[Run] = (), choices: Choices | None = None
-) -> list[_Difference]:
+    run: Run, clean: Run, siblings: Sequence[Run] = (), choices: ValidChoices | None = None
+) -> list[Judgement]:
     """Return all differences: the most telling first, then in the order of computation.
 
     The leaves that the probe creates, and those of a probe of steps, are compared if all else is
     equal.
     """
     differences = [
-        *_unlike_output(run, key),
-        *_unlike_gradients(run, key, siblings, choices or {}),
-        *_unlike_log(run, key),
-        *_unlike_effects(run, key),
-    ] or [*_unlike_leaves(run, key, choices or {})]
-    return sorted(differences, key=lambda difference: KINDS.index(difference.kind))
+        *_unlike_results(run, clean, siblings, choices or {}),
+        *_unlike_log(run, clean),
+        *_unlike_effects(run, clean),
+    ] or [*_unlike_leaves(run, clean, choices or {})]
+    return sorted(differences, key=lambda difference: KINDS.index(str(difference.kind)))
 
 
-def _unlike_output(run: Run, key: Run) -> Iterator[_Difference]:
-    if run.output and key.output:
-        yield from _compare(OUTPUT, run.output, key.output, moves=slack(key, OUTPUT_NAME))
-
-
-def _unlike_gradients(
-    run: Run, key: Run, siblings: Sequence[Run], choices: Choices
-) -> Iterator[_Difference]:
-    for name, expected in key.gradients.items():
+def _unlike_results(
+    run: Run, clean: Run, siblings: Sequence[Run], choices: ValidChoices
+) -> Iterator[Judgement]:
+    if run.output and clean.output:
+        moves = slack(clean, OUTPUT)
+        yield from _compare(message(Kind.OUTPUT), run.output, clean.output, moves=moves)
+    for name, expected in clean.gradients.items():
         if name not in run.gradients or CREATED.fullmatch(name):
             continue
         actual = run.gradients[name]
@@ -265,35 +216,35 @@ def _unlike_gradients(
             others = [sibling.gradients.get(name) for sibling in siblings]
             scale = max((largest(other.numpy()) for other in others if other), default=0.0)
             gradient = gradient_name(name)
-            moves = slack(key, gradient)
+            moves = slack(clean, gradient)
             yield from _compare(
                 verbatim(gradient), actual, expected, scale, choices.get(name), moves=moves
             )
         elif expected:
             missing = message(Kind.NO_GRADIENT, leaf=name)
-            yield _Difference("value", missing, verbatim(name))
+            yield _corruption("value", missing, verbatim(name))
         elif actual:
             extra = message(Kind.EXTRA_GRADIENT, leaf=name)
-            yield _Difference("value", extra, verbatim(name))
+            yield _corruption("value", extra, verbatim(name))
 
 
-def _unlike_leaves(run: Run, key: Run, choices: Choices) -> Iterator[_Difference]:
-    """Yield the differences of these leaves and their gradients, at the first step with any."""
+def _unlike_leaves(run: Run, clean: Run, choices: ValidChoices) -> Iterator[Judgement]:
+    """Yield the differences of created leaves, and of all leaves at the first step with any."""
     scale = 0.0
     if not run.failure:  # a backward pass that failed has left some leaves out
-        own = _created_of(key)
-        moves = {name: slack(key, name) for name in own}
+        own = _created_of(clean)
+        moves = {name: slack(clean, name) for name in own}
         yield from _compare_leaves(_created_of(run), own, choices, _scale_of(own), moves)
-    steps = list(zip(_snapshots(run), _snapshots(key), strict=False))
-    if key.log and len(run.log) != len(key.log):  # the last look follows the last step of each
-        steps = steps[: min(len(run.log), len(key.log))]
+    steps = list(zip(_snapshots(run), _snapshots(clean), strict=False))
+    if clean.log and len(run.log) != len(clean.log):  # the last snapshots are of different steps
+        steps = steps[: min(len(run.log), len(clean.log))]
     for step, (actual, expected) in enumerate(steps):
         found, scale = False, max(scale, _scale_of(expected))
-        moves = {name: slack(key, entry_name(step, name)) for name in expected}
+        moves = {name: slack(clean, entry_name(step, name)) for name in expected}
         for difference in _compare_leaves(actual, expected, {}, scale, moves, step + 1):
             found = True
             evidence = message(Kind.AFTER_STEP, step=step, difference=difference.evidence)
-            yield replace(difference, evidence=evidence if key.log else difference.evidence)
+            yield replace(difference, evidence=evidence if clean.log else difference.evidence)
         if found:
             return
 
@@ -320,11 +271,11 @@ def _created_of(run: Run) -> LeafRecord:
 def _compare_leaves(
     actual: LeafRecord,
     expected: LeafRecord,
-    choices: Choices,
+    choices: ValidChoices,
     scale: float,
     moves: Mapping[str, float],
     passes: int = 1,
-) -> Iterator[_Difference]:
+) -> Iterator[Judgement]:
     """Yield the differences of leaves and gradients; a missing gradient equals one of zeros.
 
     A gradient may be nothing but rounding, such as that of a bias before a normalisation, or after
@@ -341,20 +292,19 @@ def _compare_leaves(
                     if one is None
                     else message(Kind.EXTRA_GRADIENT, leaf=leaf_name(leaf))
                 )
-                yield _Difference("value", sentence, leaf_name(leaf))
+                yield _corruption("value", sentence, leaf_name(leaf))
         elif isinstance(one, Array) and isinstance(other, Array):
             size = scale if name.endswith(GRAD) else 0.0
             error = moves.get(name, 0.0)
             yield from _compare(title, one, other, size, choices.get(leaf), passes, error)
         elif isinstance(one, Array) or isinstance(other, Array):
-            yield _Difference("shape", message(Kind.SIZE, array=title), title)
-        elif not _agree(one, other, passes):
-            yield _Difference("value", message(Kind.DIGEST, array=title), title)
+            yield _corruption("shape", message(Kind.SIZE, array=title), title)
+        elif not digests_agree(one, other, passes * max(one.rounding, other.rounding)):
+            yield _corruption("value", message(Kind.DIGEST, array=title), title)
 
 
-def _agree(one: Digest, other: Digest, passes: int) -> bool:
-    """Whether the numbers are the same, up to rounding."""
-    rounding = passes * max(one.rounding, other.rounding)
+def digests_agree(one: Digest, other: Digest, rounding: float) -> bool:
+    """Whether the numbers are the same, up to `rounding`."""
     return one.checksum == other.checksum and (
         one == other or abs(one.projection - other.projection) <= rounding
     )
@@ -372,9 +322,9 @@ def _is_zero(array: Array | Digest | None) -> bool:
     return array is None or array.projection == array.rounding == 0.0
 
 
-def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
+def _unlike_log(run: Run, clean: Run) -> Iterator[Judgement]:
     """Yield all differences at the first step that has any."""
-    for step, (actual, expected) in enumerate(zip(run.log, key.log, strict=False)):
+    for step, (actual, expected) in enumerate(zip(run.log, clean.log, strict=False)):
         differences = [
             (name, difference)
             for name in expected
@@ -384,11 +334,11 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
                 actual[name],
                 expected[name],
                 passes=step + 1,
-                moves=slack(key, entry_name(step, name)),
+                moves=slack(clean, entry_name(step, name)),
             )
         ]
         for name, difference in differences:
-            yield _Difference(
+            yield _corruption(
                 "state" if "." in name else difference.kind,
                 message(Kind.AFTER_STEP, step=step, difference=difference.evidence),
                 message("step {step}: {entry}", step=step, entry=name),
@@ -401,27 +351,27 @@ def _unlike_log(run: Run, key: Run) -> Iterator[_Difference]:
                 "after step {step}, {entry} is not in the log", step=step, entry=name
             )
             where = message("step {number}", number=step)
-            yield _Difference("state" if "." in name else "value", evidence, where)
+            yield _corruption("state" if "." in name else "value", evidence, where)
         if differences or missing:
             return
-    if len(run.log) != len(key.log) and not (run.failure or slack(key, STEPS)):
-        evidence = message(Kind.STEPS, actual=len(run.log), expected=len(key.log))
-        yield _Difference("value", evidence)
+    if len(run.log) != len(clean.log) and not (run.failure or slack(clean, STEPS)):
+        evidence = message(Kind.STEPS, actual=len(run.log), expected=len(clean.log))
+        yield _corruption("value", evidence)
 
 
-def _unlike_effects(run: Run, key: Run) -> Iterator[_Difference]:
+def _unlike_effects(run: Run, clean: Run) -> Iterator[Judgement]:
     """Yield what the run changes, shares or draws, and the correct engine does not."""
-    for name in run.mutated.keys() - key.mutated.keys():
+    for name in run.mutated.keys() - clean.mutated.keys():
         evidence = message(Kind.MUTATED, name=own_name(name))
-        yield _Difference("mutated-input", evidence, own_name(name))
+        yield _corruption("mutated-input", evidence, own_name(name))
     for name, other in run.shared:
-        if (name, other) not in key.shared:
+        if (name, other) not in clean.shared:
             evidence = message(
                 "{one} and {other} share memory", one=own_name(name), other=own_name(other)
             )
-            yield _Difference("aliased", evidence, own_name(name))
-    if run.generator_moved and not key.generator_moved:
-        yield _Difference("state", message(Kind.GENERATOR))
+            yield _corruption("aliased", evidence, own_name(name))
+    if run.generator_moved and not clean.generator_moved:
+        yield _corruption("state", message(Kind.GENERATOR))
 
 
 def _compare(
@@ -432,7 +382,7 @@ def _compare(
     valid: NumericArray | None = None,
     passes: int = 1,
     moves: float = 0.0,
-) -> Iterator[_Difference]:
+) -> Iterator[Judgement]:
     """Yield the first way in which two arrays differ, if any: shape, dtype, non-finite, value.
 
     `scale` is the size of the terms that may have cancelled; the entries in `valid` may differ, and
@@ -444,12 +394,12 @@ def _compare(
         return
     if actual.shape != expected.shape:
         evidence = message(Kind.SHAPE, array=name, actual=actual.shape, expected=expected.shape)
-        yield _Difference("shape", evidence, name, arrays=arrays)
+        yield _corruption("shape", evidence, name, arrays=arrays)
     elif actual.dtype != expected.dtype:
         evidence = message(
             Kind.ARRAY, array=name, actual=np.dtype(actual.dtype), expected=np.dtype(expected.dtype)
         )
-        yield _Difference("dtype", evidence, name, arrays=arrays)
+        yield _corruption("dtype", evidence, name, arrays=arrays)
     elif actual.data != expected.data:  # most are equal bit for bit, which is quick to check
         values = actual.numpy(), expected.numpy()
         relative = rounding_of(*values, passes=passes)
@@ -459,7 +409,7 @@ def _compare(
         if wrong.any():
             spread = np.isfinite(values[1]) & ~np.isfinite(values[0])
             kind = "non-finite" if spread.any() else "value"
-            yield _Difference(kind, _value_evidence(name, *values, wrong), name, arrays=arrays)
+            yield _corruption(kind, _value_evidence(name, *values, wrong), name, arrays=arrays)
 
 
 def _value_evidence(
@@ -481,34 +431,31 @@ def _value_evidence(
     )
 
 
-def _different_endings(run: Run, key: Run) -> tuple[float, float] | None:
+def _different_endings(run: Run, clean: Run) -> tuple[float, float] | None:
     """Return the last losses of two logs, if both log a number and three digits of it differ."""
-    if not (run.log and key.log and "loss" in run.log[-1] and "loss" in key.log[-1]):
+    if not (run.log and clean.log and "loss" in run.log[-1] and "loss" in clean.log[-1]):
         return None
-    losses = run.log[-1]["loss"].numpy(), key.log[-1]["loss"].numpy()
+    losses = run.log[-1]["loss"].numpy(), clean.log[-1]["loss"].numpy()
     if any(loss.size != 1 for loss in losses):
         return None
     actual, expected = (loss.item() for loss in losses)
-    if abs(actual - expected) <= slack(key, entry_name(len(key.log) - 1, "loss")):
+    if abs(actual - expected) <= slack(clean, entry_name(len(clean.log) - 1, "loss")):
         return None
     return None if _digits(actual) == _digits(expected) else (actual, expected)
 
 
-def _is_better(run: Run, key: Run) -> bool:
-    """Whether the loss ends lower."""
-    losses = _different_endings(run, key)
-    return losses is not None and losses[0] < losses[1]
-
-
-def _with_ending(difference: Message, run: Run, key: Run) -> Message:
+def _with_ending(difference: Judgement, run: Run, clean: Run) -> Judgement:
     """Return the difference, and how the losses end if they end differently."""
-    losses = _different_endings(run, key)
+    losses = _different_endings(run, clean)
     if losses is None:
         return difference
     actual, expected = map(_digits, losses)
-    if losses[0] < losses[1]:
-        return message(Kind.ENDS_LOWER, difference=difference, actual=actual, expected=expected)
-    return message(Kind.ENDS, difference=difference, actual=actual, expected=expected)
+    first, is_better = difference.evidence, losses[0] < losses[1]
+    if is_better:
+        evidence = message(Kind.ENDS_LOWER, difference=first, actual=actual, expected=expected)
+    else:
+        evidence = message(Kind.ENDS, difference=first, actual=actual, expected=expected)
+    return replace(difference, evidence=evidence, better_than_correct=is_better)
 
 
 def _digits(loss: float) -> str:

@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.answer_key.conditioning import OUTPUT, STEPS, arrays_of, gradient_name
-from harness.answer_key.kinks import entries_at_kinks
+from harness.answer_key.tolerances import OUTPUT, STEPS, arrays_of, entries_at_kinks, gradient_name
 from harness.core.rounding import FEWEST, largest, resolution, rounding, widened, wrong_entries
 from harness.core.run import Array, Measured, NumericArray, Run
 from harness.runs.inputs import cotangent_for, draw

@@ -102,7 +102,7 @@ breaklab's adapter; the probe."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where an exception was raised: see `harness.engines.origin`."""
+    """Where an exception was raised: see `harness.engines.calling`."""
 
     raiser: Raiser
     file: str = ""
@@ -179,7 +179,7 @@ _PHASES = {
     Phase.RUN: message("the run"),
     Phase.PROGRAM: message("the program"),
     Phase.SENDING: message("sending the result"),
-    # The doctor is in English only, and the others are names in the log of a layer.
+    # For the doctor, which is in English only. Other phases are names in the log of a layer.
     Phase.CLASS: verbatim("the class"),
     Phase.TENSORS: verbatim("the tensors"),
     Phase.ACCUMULATION: verbatim("the accumulation"),
@@ -376,7 +376,7 @@ and writes nothing that is recorded."""
 
 
 CREATED = re.compile(r"([^\W\d]\w*)\[(\d+)\](?:\.([\w.]+))?")
-"""The names of leaves that a probe creates: see `harness.engines.creations`."""
+"""The names of leaves that a probe creates: see `harness.engines.library`."""
 
 GRAD = ".grad"
 """The suffix of a leaf's name in the name of its gradient."""
@@ -480,7 +480,7 @@ class Run(msgspec.Struct, frozen=True):
     def logged(self) -> list[dict[str, Array]]:
         """The log, with the leaves and their gradients at each step, and at the end.
 
-        Of an entry and a leaf that have the same name, it has the entry.
+        If an entry and a leaf have the same name, it has the entry.
         """
         extra: list[dict[str, Array]] = [{}] if len(self.leaf_log) > len(self.log) else []
         return [

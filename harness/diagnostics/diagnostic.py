@@ -307,8 +307,8 @@ def compare_gradients(
 def check_log(run: Run, change: Callable[[str, int, Array, str, Array], Message | None]) -> Verdict:
     """Alarm at the first logged value that differs from the entry's previous one.
 
-    `change` gets the entry, the step, the value, what it is compared with, and the value of that:
-    the entry's previous one or, for the gradient of a leaf, the leaf.
+    `change` gets the entry, the step and the value, then the name and the value of what it is
+    compared with: the entry's previous value or, for the gradient of a leaf, the leaf.
     """
     previous: dict[str, Array] = {}
     compared = 0

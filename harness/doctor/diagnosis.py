@@ -62,7 +62,7 @@ class Storage(msgspec.Struct, frozen=True):
 
     shape_changes: list[ShapeChange] = []
     dtype: str = "float64"
-    """As in `SurveyStep`, like the next."""
+    """As in `SurveyStep`, and so is `reads_late`."""
     reads_late: bool = False
 
 
@@ -81,11 +81,12 @@ class Unbroadcasting(msgspec.Struct, frozen=True):
     """How an engine sums gradients to the shapes of operands."""
 
     kind: Literal["scalars", "functions", "named", "inside", "missing", "refused", "unknown"]
-    """There are no shapes; functions do (the diagnosis lists them as reducers); functions do,
-    judging by their names; the ops do; nothing does; it does not broadcast."""
+    """What sums them, in this order: nothing, since there are no shapes; functions, which the
+    diagnosis lists as reducers; functions, judging by their names; the ops; nothing; nothing, since
+    the engine does not broadcast; it was not found."""
     names: list[str] = []
     reason: Message = EMPTY
-    """What shows that nothing does, or that it does not broadcast."""
+    """What shows that nothing sums them, or that the engine does not broadcast."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):

@@ -71,8 +71,17 @@ class Dialect:
         return bool(self.gradient) and not re.search(r"\bbefore\b", self.gradient)
 
 
-EXPRESSIONS = ("leaf", "value", "gradient", "backward", "backward_again", "trace", "pull")
-"""The fields of a dialect that hold expressions."""
+EXPRESSIONS: dict[str, tuple[str, ...]] = {
+    "leaf": ("data",),
+    "value": ("t",),
+    "gradient": ("t", "before"),
+    "backward": ("t", "cotangent", "leaves"),
+    "backward_again": ("t", "cotangent", "leaves"),
+    "trace": (),
+    "pull": ("function", "data"),
+}
+"""The fields of a dialect that hold expressions, and the names that each may use, besides those of
+the engine."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Locating an engine's source files from its name, without importing anything.
+"""Locating an engine's source files from its name, and the names in them; nothing is imported.
 
 An engine is named `module:Class`, `path/to/tensor.py:Class`, or by a `harness.toml`.
 """
@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names: dict[str, str | tuple[str, ...]] = {}
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _SettingsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     engine: Settings
 
 
@@ -103,7 +103,7 @@ def read_settings(path: Path) -> Settings:
     """
     text = read_text(path)
     try:
-        return msgspec.convert(tomllib.loads(text), _File).engine
+        return msgspec.convert(tomllib.loads(text), _SettingsFile).engine
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         keys = ", ".join(Settings.__struct_fields__)
@@ -215,9 +215,10 @@ def _import_root(path: Path) -> Path:
     root = path.parent
     while (root / "__init__.py").is_file():
         root = root.parent
-    relative, absolute = _imports(path)
-    if relative and root == path.parent:
+    imports = list(_imported(path))
+    if any(level for level, _, _ in imports) and root == path.parent:
         return root.parent  # a package without `__init__.py`
+    absolute = {name.partition(".")[0] for level, name, _ in imports if not level}
     missing = {name for name in absolute if not _is_in(root, name)}
     for folder in (root, *root.parents[:2]):
         beside = (name for name in missing if _is_in(folder.parent, name))
@@ -228,13 +229,6 @@ def _import_root(path: Path) -> Path:
 
 def _is_in(folder: Path, name: str) -> bool:
     return (folder / name).exists() or (folder / f"{name}.py").exists()
-
-
-def _imports(path: Path) -> tuple[bool, set[str]]:
-    """Whether a file has relative imports, and the top-level modules of its absolute imports."""
-    imports = list(_imported(path))
-    absolute = {name.partition(".")[0] for level, name, _ in imports if not level}
-    return any(level for level, _, _ in imports), absolute
 
 
 def _imported(path: Path) -> Iterator[tuple[int, str, tuple[str, ...]]]:
@@ -451,3 +445,68 @@ def _file_of(root: Path, module: str) -> Path | None:
         if path.is_file():
             return path
     return None
+
+
+# ----- Names and aliases of functions in the source -----
+
+LIKELY = re.compile(r"_*(un_?broadcast|unbcast|debroadcast|sum_to|reduce_to|reduce_broadcast)\w*")
+"""Usual names of a function that un-broadcasts."""
+
+
+def spellings(sources: Mapping[str, str], names: set[str]) -> tuple[str, ...]:
+    """Return the names by which these functions are called: `Tensor.sum_to`, `sum_to`, an alias."""
+    callees = set()
+    for tree in _trees(sources):
+        aliases = names | set(_aliases(tree, names))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                callee = ast.unparse(node.func)
+                parts = callee.split(".")
+                if parts[-1] in aliases and all(part.isidentifier() for part in parts):
+                    callees.add(callee)
+    return tuple(sorted(callees))
+
+
+def likely_names(sources: Mapping[str, str]) -> set[str]:
+    """The functions whose name suggests that they un-broadcast."""
+    return {
+        node.name
+        for node in _nodes(sources)
+        if isinstance(node, ast.FunctionDef) and LIKELY.fullmatch(node.name)
+    }
+
+
+def adds_in_place(sources: Mapping[str, str]) -> bool:
+    """Whether the source applies `+=` to an attribute with `grad` in its name."""
+    return any(
+        isinstance(node, ast.AugAssign)
+        and isinstance(node.op, ast.Add)
+        and isinstance(node.target, ast.Attribute)
+        and "grad" in node.target.attr
+        for node in _nodes(sources)
+    )
+
+
+def _aliases(tree: ast.Module, names: set[str]) -> Iterator[str]:
+    """The other names bound by `from utils import sum_to as shrink`, `shrink = utils.sum_to`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (a.asname for a in node.names if a.name in names and a.asname)
+        elif isinstance(node, ast.Assign):
+            value = node.value
+            if (isinstance(value, ast.Name) and value.id in names) or (
+                isinstance(value, ast.Attribute) and value.attr in names
+            ):
+                yield from (t.id for t in node.targets if isinstance(t, ast.Name))
+
+
+def _nodes(sources: Mapping[str, str]) -> Iterator[ast.AST]:
+    return (node for tree in _trees(sources) for node in ast.walk(tree))
+
+
+def _trees(sources: Mapping[str, str]) -> Iterator[ast.Module]:
+    for text in sources.values():
+        try:
+            yield quiet_parse(text)
+        except SyntaxError:
+            continue

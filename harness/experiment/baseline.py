@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from harness.answer_key.conditioning import description_of, ill_conditioned
 from harness.answer_key.outcome import MEASUREMENTS
+from harness.answer_key.tolerances import description_of, ill_conditioned
 from harness.core.errors import EnvironmentProblem
 from harness.core.message import Kind, Message, message
 from harness.core.report import RunReport
@@ -304,7 +304,7 @@ class Baseline:
     ) -> tuple[Step, ...]:
         """Return the steps in which the clean engine calls a function that other sources change.
 
-        All of them, if something outside functions differs, which the import executes.
+        All of them, if code outside functions differs, since the import executes it.
         """
         from harness.runs.coverage import changed_functions  # for many probes only
 

@@ -20,7 +20,7 @@ from harness.core.errors import InternalError
 from harness.core.message import EMPTY, Kind, Message, message, verbatim
 from harness.core.run import LIMITS, Array, Failure, Origin, Run, pack
 from harness.core.vocabulary import Lack, Loss
-from harness.engines.adapter.unsupported import library_specific
+from harness.engines.calling import library_specific
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline, Pair, does_not_load
 from harness.pages.probe import Probe

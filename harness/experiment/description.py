@@ -13,9 +13,9 @@ from graphlib import CycleError
 
 from harness.answer_key.divergence import Divergence, first_divergence
 from harness.answer_key.fingerprint import fingerprint
-from harness.answer_key.matching import forward_order
 from harness.answer_key.outcome import Judgement
 from harness.answer_key.stage import Infection, stage_of
+from harness.answer_key.walks import forward_order
 from harness.core.errors import PageError
 from harness.core.message import EMPTY, Message, joined, message
 from harness.core.report import ClaimReport, Comparison, Graph, Node, Numbers, RunReport

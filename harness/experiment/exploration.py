@@ -16,9 +16,8 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.run import Origin
 from harness.core.vocabulary import Lack, Phase
 from harness.engines import SETTINGS
-from harness.engines.aliases import adds_in_place, likely_names, spellings
 from harness.engines.engine import Dialect, Engine
-from harness.engines.location import Target, locate
+from harness.engines.location import Target, adds_in_place, likely_names, locate, spellings
 from harness.engines.survey import Reducer, Survey, SurveyStep
 from harness.engines.survey.forms import FUNCTIONAL
 from harness.experiment.conformance import missing_name

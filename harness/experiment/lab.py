@@ -15,7 +15,7 @@ import msgspec
 
 from harness.answer_key.outcome import Judgement, judge
 from harness.answer_key.stage import Infection, infection_of, stage_of
-from harness.answer_key.visits import visits
+from harness.answer_key.walks import visits
 from harness.core.message import Message, message
 from harness.core.report import InPlaceRun, QuestionReport, Report, RunReport
 from harness.core.run import Digest, Run

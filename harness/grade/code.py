@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
 
-from harness.engines.loader import compile_files
-from harness.engines.swapping import Functions, Pair, differ
+from harness.engines.loading import Functions, Replacement, compile_files, differ
 
 
 class Code:
@@ -37,7 +36,7 @@ class Code:
         own = [code for code in codes if code.co_filename in self.paths]
         return {self._numbers.get((code.co_filename, code), -1) for code in own}
 
-    def changed(self, pairs: Sequence[Pair]) -> set[int]:
+    def changed(self, pairs: Sequence[Replacement]) -> set[int]:
         """Return the numbers of the functions that behave differently after a swap."""
         return self.numbers(old for old, new in pairs if differ(old, new))
 

@@ -1,7 +1,7 @@
 """A collected suite and the engine that it has imported, in a process that forks for each run.
 
-`pytest --breaks` and `harness grade` run tests in this way. They differ in what confines the
-process, in which engines are tried, and in who may read what a run raises.
+`pytest --breaks` and `harness grade` run tests this way. They differ in what confines the process,
+which engines are tried, and who may read what a run raises.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from types import CodeType
 
 import pytest
 
-from harness.engines.loader import Codes, find_in_memory
-from harness.engines.swapping import Pair
+from harness.engines.loading import FileCodes, Replacement, find_in_memory
 from harness.grade.code import Code
 from harness.grade.running import Outcomes, locate, run_in_order, warm_hypothesis
 
@@ -45,7 +44,9 @@ class CollectedSuite:
         warm_hypothesis()
         gc.freeze()  # otherwise a collection in a fork would copy every page
 
-    def swap(self, pairs: Sequence[Pair], codes: Codes, texts: Mapping[str, str]) -> None:
+    def swap(
+        self, pairs: Sequence[Replacement], codes: FileCodes, texts: Mapping[str, str]
+    ) -> None:
         """In a fork: turn the engine into the one with these files; `texts` may lack some.
 
         `pairs` are those that `Functions.plan` returns. Modules that have not been imported yet

@@ -25,10 +25,10 @@ import msgspec
 import pytest
 from _pytest.config import ConftestImportFailure, _prepareconfig
 
-from harness.answer_key.visits import visits
+from harness.answer_key.walks import visits
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
-from harness.engines.loader import find_in_memory
+from harness.engines.loading import find_in_memory
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.collected import CollectedSuite
@@ -225,7 +225,7 @@ class _Engine:
             if self.dialect.kind is None:
                 self.module = module
             else:
-                from harness.engines.adapter.adapters import open_library  # for foreign engines
+                from harness.engines.adapter import open_library  # for foreign engines
 
                 self.module = open_library(self.dialect, module).module
         return self.module

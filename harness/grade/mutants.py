@@ -16,7 +16,7 @@ import msgspec
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.message import message
 from harness.engines.engine import Engine
-from harness.engines.loader import relocated
+from harness.engines.loading import relocated
 from harness.grade.protocol import Codes, pack, unpack
 from harness.grade.suite import BreakResult, Fate
 from harness.pages.catalogue import Catalogue, nearest

@@ -13,8 +13,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.site import Site
 from harness.core.vocabulary import LOSSES, Outcome
 from harness.engines.engine import Engine
-from harness.engines.loader import compile_files
-from harness.engines.swapping import Functions
+from harness.engines.loading import Functions, compile_files
 from harness.experiment.patching import put
 from harness.grade.code import Code
 from harness.grade.mutants import Mutant, mutants, select

@@ -1,4 +1,4 @@
-"""Which sets cover most: the smallest cover, and the most that a cost can cover.
+"""Set cover: the smallest cover, and the most that can be covered at a given cost.
 
 There are two exact algorithms. A solver finds the smallest cover among thousands of sets;
 without it, the cover is greedy. The front keeps many sets at once, and handles at most 63.

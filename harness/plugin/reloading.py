@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.engines.loader import find_in_memory
+from harness.engines.loading import find_in_memory
 from harness.plugin import PATCHED
 
 if TYPE_CHECKING:

@@ -107,7 +107,7 @@ class Runner(Server):
         self.send(_Tests(reach, taken, modules))
 
     def send(self, request: _Tests | Request) -> None:
-        """Send a request. If the runner has ended, its connection is ready, and says so."""
+        """Send a request. If the runner has ended, this shows when the outcome is read."""
         with contextlib.suppress(OSError):
             self.connection.send(request)
 

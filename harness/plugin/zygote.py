@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import pytest
 
-from harness.engines.loader import find_in_memory
+from harness.engines.loading import find_in_memory
 from harness.grade.calls import CALLS
 from harness.grade.code import Code
 from harness.grade.mutants import PatchedFiles

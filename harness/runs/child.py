@@ -33,12 +33,10 @@ from harness.core.run import (
     message_of,
 )
 from harness.core.vocabulary import Loss, Phase
-from harness.engines.call_recorder import CallRecorder
+from harness.engines.calling import origin_of
 from harness.engines.library import Library
-from harness.engines.loader import compile_files, load
-from harness.engines.origin import origin_of
+from harness.engines.loading import CallRecorder, LoadedEngine, compile_files, load
 from harness.engines.survey import Survey
-from harness.engines.swapping import Loaded
 from harness.pages.probe import Probe
 from harness.runs.coverage import called_functions
 from harness.runs.first_use import prepare_library
@@ -64,7 +62,7 @@ from harness.sandbox.forks import compute_in_forks
 from harness.sandbox.frames import LARGEST_PAYLOAD, Frame
 from harness.sandbox.host import Prepare
 
-OUR_ENGINE: dict[str, Loaded] = {}
+OUR_ENGINE: dict[str, LoadedEngine] = {}
 """In a host: our own engine, loaded once, by module name."""
 
 
@@ -109,7 +107,7 @@ def _prepare_job(job: Job) -> None:
     if job.base and module not in OUR_ENGINE:
         _seed_everything()
         with contextlib.suppress(BaseException):  # the child reports it
-            OUR_ENGINE[module] = Loaded(module, Path(job.root), job.base)
+            OUR_ENGINE[module] = LoadedEngine(module, Path(job.root), job.base)
 
 
 _COMPILING = SyntaxError, ValueError, RecursionError, MemoryError
@@ -271,7 +269,7 @@ class _Session:
             module = _import_engine(job)
         if job.dialect.kind is None:
             return Library(job.dialect, module)
-        from harness.engines.adapter.adapters import open_library  # for foreign engines only
+        from harness.engines.adapter import open_library  # for foreign engines only
 
         return open_library(job.dialect, module)
 

@@ -1,4 +1,4 @@
-"""Which functions of an engine a change concerns, and which of them a run calls.
+"""Which functions of an engine a change affects, and which of them a run calls.
 
 Until a changed engine executes a changed function, it behaves like the clean one. So if the clean
 run calls no function that differs, the other run need not be made.
@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import CodeType
 
-from harness.engines.call_recorder import Call
+from harness.engines.loading import CallEdge
 from harness.patch.side import quiet_parse
 
 Sources = Mapping[str, str]
@@ -25,8 +25,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def changed_functions(root: Path, before: Sources, after: Sources) -> set[str] | None:
     """Return the functions in `before` that differ in `after`, as `called_functions` names them.
 
-    A function that contains others is one with them. None if something outside functions differs,
-    which the import executes. New functions do not count: an old one has to call them.
+    A function and those inside it count as one. None if code outside functions differs, since the
+    import executes it. New functions do not count: an old one has to be changed to call them.
     """
     changed: set[str] = set()
     for file, text in before.items():
@@ -48,7 +48,7 @@ def changed_functions(root: Path, before: Sources, after: Sources) -> set[str] |
 def _parts(text: str) -> tuple[dict[str, list[tuple[str, int]]], str]:
     """Return the functions of a file, and everything else as one text.
 
-    By its dotted name, each function has its text and its first line; several may share a name.
+    Each dotted name has the text and the first line of its functions; several may share a name.
     """
     tree = quiet_parse(text)
     functions: dict[str, list[tuple[str, int]]] = defaultdict(list)
@@ -73,7 +73,7 @@ def _take_functions(
     scope.body = rest
 
 
-def called_functions(calls: Sequence[Call] | None) -> list[str] | None:
+def called_functions(calls: Sequence[CallEdge] | None) -> list[str] | None:
     """Return the names of the functions that were called; None if that is not known."""
     return None if calls is None else sorted({_name(code) for code, _ in calls})
 

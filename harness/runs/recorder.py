@@ -4,9 +4,9 @@ A fault has *infected* a run if a changed function, given the same numbers as in
 engine, returns or writes other ones (see `harness.answer_key.stage`). Only numbers count: a list
 and a tuple, an int and an equal float, a graph with another node are the same. Both engines are
 compiled with calls of the recorder around the bodies of these functions (see
-`harness.engines.boundary`), so nothing is evaluated twice.
+`harness.engines.instrumentation`), so nothing is evaluated twice.
 
-If the engine records its backward walks, `harness.answer_key.visits` adds what each node received
+If the engine records its backward walks, `harness.answer_key.walks` adds what each node received
 and passed on to operands that need it. Then calls inside a backward rule, which are marked as
 `INNER`, do not count: a rule may also return a number that nobody uses.
 """
@@ -22,8 +22,8 @@ from typing import Any
 
 from harness.core.run import INNER, MORE, Digest
 from harness.core.site import HOOKS, Hooks
-from harness.engines.boundary import INSIDE
-from harness.engines.loader import file_of
+from harness.engines.instrumentation import INSIDE
+from harness.engines.loading import file_of
 from harness.runs.digests import CALLS, DEPTH, Numbers, add_digest
 
 FEW_CALLS = 50
@@ -150,4 +150,4 @@ def _is_in_rule() -> bool:
 
 
 _WALKING = ("multiply", "rounded")
-"""Functions inside others that are not rules: of the walk, and around the losses."""
+"""Nested functions that are not rules: one of the walk, and one around the losses."""

@@ -34,9 +34,8 @@ from harness.core.run import (
     pack,
 )
 from harness.core.vocabulary import Loss, Phase
-from harness.engines.creations import Creations
-from harness.engines.library import Library
-from harness.engines.origin import origin_of
+from harness.engines.calling import origin_of
+from harness.engines.library import Creations, Library
 from harness.pages.probe import Probe
 from harness.runs.digests import digest_of
 from harness.runs.inputs import cotangent_for, draw
@@ -388,7 +387,7 @@ def _is_large(array: NumericArray) -> bool:
 def _snapshot(
     library: Library, leaves: Mapping[str, Any]
 ) -> tuple[dict[str, Array], dict[str, Digest]]:
-    """Return those of the leaves that have a gradient, and the gradients; large ones apart.
+    """Return the leaves that have a gradient, and the gradients; large arrays separately.
 
     A probe may have many steps and large layers, so only digests of these are sent.
     """

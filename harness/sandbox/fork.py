@@ -1,7 +1,7 @@
 """Forks of this process: start them, read what they send until a deadline, and end them.
 
-Whatever runs in a fork is bytes here. The parent is any process of ours: a confined child, or the
-user's own pytest.
+To this module, what a fork sends is only bytes. The parent is any process of ours: a confined
+child, or the user's own pytest.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from harness.sandbox.frames import LARGEST_BODY, write_all
 from harness.sandbox.limits import end_after
 from harness.sandbox.supervision import die_with_parent
 
-_exit = os._exit  # code under test may replace the name in the module
+_exit = os._exit  # code under test may replace `os._exit`
 
 _INTERVAL = 0.05
-"""Seconds after which a fork that sends nothing is looked at: its children may hold its pipe."""
+"""Seconds between checks whether a silent fork has ended: its children may hold its pipe open."""
 
 
 def can_fork() -> bool:
@@ -106,7 +106,7 @@ class Sender(Fork):
         Processes that it has started may keep the pipe open.
         """
         while True:
-            ended = self.poll() is not None  # before the look into the pipe, for its last bytes
+            ended = self.poll() is not None  # checked first, so that its last bytes are read
             if select.select([self.pipe], [], [], 0 if ended else _INTERVAL)[0]:
                 return os.read(self.pipe, most)
             if ended or time.monotonic() > end:

@@ -92,7 +92,7 @@ class _Fork:
         os.chdir(self._scratch)  # it may have been replaced
 
     def _read(self, count: int, before: bytes, line: Line) -> bytes:
-        """Read `count` bytes; if the fork sends fewer, forward them after those before them."""
+        """Read `count` bytes. If the fork ends first, forward `before` and these, and end."""
         data = self._fork.read_exactly(count)
         if len(data) < count:
             write_all(line.pipes.frames, before + data)

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from harness.sandbox.fork import Fork
 
 _PATIENCE = 3.0
-"""Seconds that servers have to end themselves and all that they have started."""
+"""Seconds for servers to end themselves and everything that they have started."""
 
 
 class Server(Fork):
@@ -28,7 +28,7 @@ class Server(Fork):
 
         def listen() -> None:
             self.connection.close()
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C signals the whole terminal
             serve(other)
 
         super().__init__(listen)
@@ -43,7 +43,7 @@ class Server(Fork):
 def end_all(servers: Sequence[Server]) -> None:
     """End these servers, after giving them a moment to end what they have started."""
     for server in servers:
-        server.connection.close()  # ends one that handles SIGTERM in another way, once it is idle
+        server.connection.close()  # ends an idle server, however it handles SIGTERM
         if server.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # reaped meanwhile by code under test
                 os.kill(server.pid, signal.SIGTERM)

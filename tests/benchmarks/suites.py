@@ -40,7 +40,7 @@ from unittest.mock import patch
 import pytest
 
 from harness.engines.engine import Engine, find_engine
-from harness.engines.loader import find_in_memory
+from harness.engines.loading import find_in_memory
 from harness.grade import grading
 from harness.grade.mutants import Mutant, mutants, select
 from harness.grade.plan import GradingPlan, plan_grading

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.core.site import HOOKS
 from harness.engines.engine import find_engine
-from harness.engines.reach import compile_marked
+from harness.engines.instrumentation import compile_marked
 from harness.experiment.patching import put
 from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import Break, Variant

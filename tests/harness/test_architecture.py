@@ -41,7 +41,7 @@ HEADINGS = {heading for kind in get_args(PageKind) for heading in sections_of(ki
 NOT_OUR_SENTENCES = {
     "answer_key/stage.py": {" idle"},  # a key of the recorder
     "check/prose.py": {r"\?|predict|guess|before you"},  # what an author writes
-    "engines/survey/accumulation.py": {"None if t.grad is None else "},  # Python
+    "engines/survey/explorer.py": {"None if t.grad is None else "},  # Python
     "experiment/exploration.py": {"in place"},  # the value of a setting
     "learn/watch.py": {r"^#\s*harness exercise ([a-z0-9-]+) "},  # a command
     "pages/front_matter.py": {  # messages of msgspec and of tomllib

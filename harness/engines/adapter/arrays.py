@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 
 from harness.core.run import NumericArray
-from harness.engines.adapter.calling import (
+from harness.engines.calling import (
     ALIASES,
     OPERATORS,
+    Unsupported,
     attribute_of,
     attributes_of,
     call,
     call_engine,
+    no_operation,
+    parameters_of,
     positional,
-    takes_option,
 )
-from harness.engines.adapter.unsupported import Unsupported, no_operation
-from harness.engines.creations import Creations
 from harness.engines.engine import Dialect
-from harness.engines.library import Library
+from harness.engines.library import Creations, Library
 
 _PLAIN = (int, float, complex, str, bytes, dict, slice, np.ndarray, np.generic, np.dtype, type)
 
@@ -55,12 +55,16 @@ class Adapter(Library):
 
     def leaf(self, data: NumericArray) -> Any:
         """A tensor with a copy of `data` that requires a gradient."""
-        return Tensor(self, super().leaf(data))
+        return Tensor(self, self.new(data))
+
+    def new(self, data: NumericArray) -> Any:
+        """One of the engine's own tensors, with a copy of `data`."""
+        return super().leaf(data)
 
     def constant(self, data: Any, dtype: Any = None, **_: Any) -> Any:
         """A tensor whose gradient is not read; integers and booleans stay an array."""
         array = np.array(data, dtype)
-        return array if array.dtype.kind in "iub" else self.leaf(array)
+        return array if array.dtype.kind in "iub" else Tensor(self, self.new(array))
 
     @contextlib.contextmanager
     def creating(self, creations: Creations) -> Iterator[None]:
@@ -128,7 +132,7 @@ class Adapter(Library):
 
     def backward_again(self, t: Any, cotangent: NumericArray) -> None:
         """Run the backward pass and keep the graph, with the engine's option for that, if any."""
-        if not takes_option(getattr(t.native, "backward", None), "retain_graph"):
+        if "retain_graph" not in (parameters_of(getattr(t.native, "backward", None)) or ()):
             self.backward(t, cotangent)
             return
         name, start = "backward_again", self.dialect.backward.rpartition(")")[0]
@@ -229,7 +233,7 @@ class Adapter(Library):
     def operand(self, value: Any) -> Any:
         """Return the other operand of an operator, for the engine: an array becomes a constant."""
         if isinstance(value, np.ndarray):
-            return super().leaf(value.astype(float))
+            return self.new(value.astype(float))
         return self.unwrap(value)
 
     def names(self, name: str) -> list[str]:

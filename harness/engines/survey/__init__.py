@@ -11,6 +11,8 @@ itself.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from harness.core.run import Failure, Name
@@ -40,6 +42,11 @@ class Survey(msgspec.Struct, frozen=True, tag="survey"):
     root: str
     sources: dict[str, str]
     limits: Limits = Limits(seconds=30.0, cpu_seconds=20, processes=3 * MOST_FORKS)
+
+    @property
+    def files(self) -> set[str]:
+        """The paths of its source files."""
+        return {str(Path(self.root) / file) for file in self.sources}
 
 
 class Reducer(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ the next attempt in the same process.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -13,12 +14,12 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
-from harness.core.run import Origin, message_of
+from harness.core.run import NumericArray, Origin, message_of
 from harness.core.vocabulary import Lack
-from harness.engines.expressions import function_of
-from harness.engines.library import names_for
-from harness.engines.origin import origin_of
+from harness.engines.calling import origin_of
+from harness.engines.library import function_of, names_for
 from harness.engines.survey import ATTEMPT_MARKER, MOST_FORKS
 from harness.sandbox.fork import can_fork, compute_in_fork
 
@@ -123,3 +124,40 @@ class Attempts:
 def _cpu_seconds() -> float:
     """Processor time of this process and of its children that have ended."""
     return sum(os.times()[:4])
+
+
+# ----- Inputs, and the comparison of results -----
+
+Shape = tuple[int, ...]
+
+
+def sample(shape: Shape, seed: int = 0) -> NumericArray:
+    """Return reproducible random numbers."""
+    return np.asarray(np.random.default_rng((20, seed)).standard_normal(shape))
+
+
+def same(actual: Any, expected: Any) -> bool:
+    """Whether two arrays have the same shape and are equal within the precision of float32."""
+    try:
+        array = np.asarray(actual, float)
+    except Exception:  # a foreign object may fail in any way
+        return False
+    return array.shape == np.shape(expected) and bool(np.allclose(array, expected, 1e-4, 1e-5))
+
+
+def kind_of_gradient(gradient: Any) -> str:
+    """The kind of a leaf's initial gradient: none, number or zeros."""
+    if gradient is None:
+        return "none"
+    if isinstance(gradient, int | float):
+        return "number"
+    return "zeros" if np.shape(getattr(gradient, "data", gradient)) else "number"
+
+
+def can_import(name: str) -> bool:
+    """Whether a module of the engine can be imported."""
+    try:
+        importlib.import_module(name)
+    except BaseException:
+        return False
+    return True

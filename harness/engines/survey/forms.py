@@ -13,11 +13,11 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from harness.core.run import NumericArray
-from harness.engines.adapter.calling import attribute_of, attributes_of, takes_nothing
+from harness.engines.calling import attribute_of, attributes_of, parameters_of, takes_nothing
 from harness.engines.engine import Dialect
-from harness.engines.expressions import names_in, substituted
+from harness.engines.library import names_in, substituted
 
-Form = TypeVar("Form")
+AnyForm = TypeVar("AnyForm")
 
 USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter", "Array", "Matrix", "Scalar")
 ARRAY_ATTRIBUTES = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
@@ -26,32 +26,32 @@ FUNCTIONAL = ("make_vjp", "vjp", "value_and_grad", "grad")
 
 def classes_of(module: ModuleType) -> list[str]:
     """The public classes of a module with a public backward method, usual names first."""
-    names = [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, type)
-        and not str(name).startswith("_")
-        and any(not method.startswith("_") for method in _backward_methods(value))
-    ]
-    return _usual_first(names)
-
-
-def _usual_first(names: Iterable[str]) -> list[str]:
-    ranks = {name: rank for rank, name in enumerate(USUAL)}
-    return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
+    return _public_classes(
+        module,
+        lambda value: any(not method.startswith("_") for method in _backward_methods(value)),
+    )
 
 
 def number_classes(module: ModuleType) -> list[str]:
     """The public classes of a module that define arithmetic, usual names first."""
+    top = module.__name__.partition(".")[0]
+    return _public_classes(
+        module,
+        lambda value: (
+            str(value.__module__).partition(".")[0] == top
+            and any(hasattr(value, operator) for operator in ("__add__", "__mul__"))
+        ),
+    )
+
+
+def _public_classes(module: ModuleType, accepts: Callable[[type], bool]) -> list[str]:
     names = [
         name
         for name, value in vars(module).items()
-        if isinstance(value, type)
-        and not str(name).startswith("_")
-        and str(value.__module__).partition(".")[0] == module.__name__.partition(".")[0]
-        and any(hasattr(value, operator) for operator in ("__add__", "__mul__"))
+        if isinstance(value, type) and not str(name).startswith("_") and accepts(value)
     ]
-    return _usual_first(names)
+    ranks = {name: rank for rank, name in enumerate(USUAL)}
+    return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
 
 
 def backward_methods(target: Any) -> list[str]:
@@ -73,13 +73,6 @@ def _backward_methods(target: Any) -> list[str]:
 def _public_or_private(target: Any) -> list[str]:
     """The names of all attributes except special ones."""
     return [name for name in attributes_of(target) if not name.startswith("__")]
-
-
-def _parameters(function: Any) -> list[str]:
-    try:
-        return list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return []
 
 
 def values(declared: str, t: Any) -> list[str]:
@@ -149,7 +142,7 @@ def _find(modules: Iterable[str], *names: str) -> list[str]:
     ]
 
 
-Kept = Literal["stored", "returned", "moved"]
+GradientPlace = Literal["stored", "returned", "moved"]
 """Where gradients are after a backward pass: in the leaves, in its value, or in what it changes in
 the data of the leaves."""
 
@@ -159,12 +152,13 @@ class BackwardForm:
     """An expression that may run the backward pass, and where the gradients are afterwards."""
 
     expression: str
-    gradients: Kept = "stored"
+    gradients: GradientPlace = "stored"
 
 
-def storing(declared: str, leaf: str, target: Any, modules: list[str]) -> list[BackwardForm]:
+def storing(declared: Dialect, leaf: str, target: Any, modules: list[str]) -> list[BackwardForm]:
     """Return backward passes, with a cotangent or from a weighted sum, that store gradients."""
-    forms = [declared] if declared else _each(_constants(leaf), _stored, target, modules)
+    backward = declared.backward
+    forms = [backward] if backward else _each(_constants(leaf), _stored, target, modules)
     return list(map(BackwardForm, forms))
 
 
@@ -187,10 +181,10 @@ def _constants(leaf: str) -> list[str]:
 
 def _each(
     constants: list[str],
-    forms: Callable[[str, Any, list[str]], Iterator[Form]],
+    forms: Callable[[str, Any, list[str]], Iterator[AnyForm]],
     target: Any,
     modules: list[str],
-) -> list[Form]:
+) -> list[AnyForm]:
     return [form for constant in constants for form in forms(constant, target, modules)]
 
 
@@ -215,7 +209,7 @@ def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
     scalars = _scalars(constant, modules)
     for method in backward_methods(target):
         yield from (f"t.{method}(cotangent)", f"t.{method}({constant})")
-        for name in _parameters(attribute_of(target, method)):
+        for name in parameters_of(attribute_of(target, method)) or ():
             if re.search(r"grad|seed|cotangent|upstream|dy|dout", name.lower()):
                 yield from (f"t.{method}({name}=cotangent)", f"t.{method}({name}={constant})")
         yield from (f"{scalar}.{method}()" for scalar in scalars)
@@ -278,7 +272,7 @@ def _looked_up(calls: Iterable[str]) -> list[str]:
 STEP = "2.0**20"
 """The learning rate of a step that shows the gradient; a power of two, so nothing is rounded."""
 
-_STEPS: tuple[tuple[str, Kept], ...] = (("0.0", "stored"), (STEP, "moved"))
+_STEPS: tuple[tuple[str, GradientPlace], ...] = (("0.0", "stored"), (STEP, "moved"))
 
 _RATE = re.compile(r"lr|learning_?rate|rate|alpha|eta|step_?size")
 _MINIMIZES = re.compile(r"minimi[sz]e|step|update|optimi[sz]e|train")
@@ -292,9 +286,10 @@ def _optimizers(constant: str, _: Any, modules: list[str]) -> Iterator[BackwardF
     for module, name in _classes(modules):
         optimizer = attribute_of(sys.modules[module], name)
         methods = [m for m in attributes_of(optimizer) if _MINIMIZES.fullmatch(m)]
-        rates = [p for p in _parameters(optimizer) if _RATE.fullmatch(p.lower())]
+        rates = [p for p in parameters_of(optimizer) or () if _RATE.fullmatch(p.lower())]
         for method in sorted(methods, key=lambda m: not m.startswith("minimi")):
-            if not rates or len(_parameters(attribute_of(optimizer, method))) < 2:  # with `self`
+            parameters = parameters_of(attribute_of(optimizer, method)) or ()  # with `self`
+            if not rates or len(parameters) < 2:
                 continue
             for scalar in _scalars(constant, modules):
                 for rate, gradients in _STEPS:

@@ -15,7 +15,7 @@ from inspect import Parameter
 from itertools import combinations, islice, product
 from typing import Any, Literal
 
-from harness.engines.adapter.calling import attribute_of, attributes_of
+from harness.engines.calling import attribute_of, attributes_of, parameters_of
 
 MAKERS = ("tensor", "variable", "Variable", "parameter", "Parameter", "array", "as_tensor", "leaf")
 """Usual names of functions that make a leaf."""
@@ -97,15 +97,11 @@ def _calls_of(name: str, maker: Any, value: str, modules: dict[str, Any]) -> Ite
 
 
 def _parameters(maker: Any) -> list[Parameter]:
-    try:
-        signature = inspect.signature(maker)
-    except (TypeError, ValueError):  # written in C
-        return []
     variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     hints = _hints(maker)
     return [
         p.replace(annotation=hints.get(p.name, p.annotation))
-        for p in signature.parameters.values()
+        for p in (parameters_of(maker) or {}).values()
         if p.kind not in variadic
     ]
 

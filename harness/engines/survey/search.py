@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from harness.core.run import NumericArray
-from harness.engines.adapter.adapters import open_library
+from harness.engines.adapter import open_library
 from harness.engines.engine import Dialect
-from harness.engines.expressions import substituted
-from harness.engines.survey.attempts import Attempts
+from harness.engines.library import substituted
+from harness.engines.survey.attempts import Attempts, Shape, same, sample
 from harness.engines.survey.forms import (
     ARRAY_ATTRIBUTES,
     STEP,
@@ -36,12 +36,12 @@ from harness.engines.survey.forms import (
     values,
 )
 from harness.engines.survey.leaves import MOST, leaves, switched_on
-from harness.engines.survey.numbers import Shape, same, sample
 
-Stage = Callable[[str], list[BackwardForm]]
+BackwardForms = Callable[[Dialect, str, Any, list[str]], list[BackwardForm]]
+"""Backward passes of a kind, by what is declared, the leaf, the class and the modules."""
 Readings = dict[str, list[str]]
 """Expressions that read the data of a leaf, by the expression that makes it."""
-Work = Callable[[BackwardForm], list[str]]
+FormCheck = Callable[[BackwardForm], list[str]]
 
 _USUAL: tuple[Shape, ...] = ((2, 3), (2, 3, 4))
 """The shapes of leaves: three axes are for engines that add one to two."""
@@ -102,21 +102,24 @@ class Search:
     def _arrays(self, shape: Shape, *, alone: bool) -> Dialect | None:
         """Try all backward passes for a leaf in one fork, or `alone`, each in its own."""
         self.shape = shape
-        stages = self._storing, self._returning
-        return next(filter(None, (self._with(stage, alone=alone) for stage in stages)), None)
+        kinds = storing, returning
+        return next(filter(None, (self._with(kind, alone=alone) for kind in kinds)), None)
 
-    def _with(self, stage: Stage, *, alone: bool) -> Dialect | None:
+    def _with(self, kind: BackwardForms, *, alone: bool) -> Dialect | None:
         x, cotangent = sample(self.shape), sample(self.shape, 1)
         for leaf, readings in self._leaves(x):
             work = partial(self._differentiate, leaf, readings, x, cotangent)
-            for found in self._works(stage(leaf), work, alone=alone):
+            forms = kind(self.dialect, leaf, self.target, self.functions)
+            for found in self._works(forms, work, alone=alone):
                 dialect = self._found(leaf, *found, kind="arrays")
                 if self._broadcasts(dialect):
                     return dialect
                 break
         return None
 
-    def _works(self, forms: list[BackwardForm], work: Work, *, alone: bool) -> Iterator[list[str]]:
+    def _works(
+        self, forms: list[BackwardForm], work: FormCheck, *, alone: bool
+    ) -> Iterator[list[str]]:
         """Yield what `work` finds with a form in a fork of its own.
 
         Unless `alone`, only the first form that works in one fork after the others is tried.
@@ -129,12 +132,6 @@ class Search:
                 return
             if found := self._apart(form.expression, partial(work, form)):
                 yield found
-
-    def _storing(self, leaf: str) -> list[BackwardForm]:
-        return storing(self.dialect.backward, leaf, self.target, self.functions)
-
-    def _returning(self, leaf: str) -> list[BackwardForm]:
-        return returning(self.dialect, leaf, self.target, self.functions)
 
     def _leaves(self, x: NumericArray) -> Iterator[tuple[str, list[str]]]:
         """Yield expressions that store `x`, each with those that read it from the leaf."""
@@ -159,15 +156,13 @@ class Search:
 
     def _read(self, forms: list[str], x: NumericArray) -> Readings:
         """The forms that make a leaf, and how its data is read; all in one fork if that works."""
-        together = partial(self._all_readings, forms, x)
-        readings = self.attempts.apart("the leaves", together, Readings)
+        readings = self.attempts.apart(
+            "the leaves", lambda: {leaf: self._readings(leaf, x) for leaf in forms}, Readings
+        )
         if readings is None:
             each = ((leaf, self._apart(leaf, partial(self._readings, leaf, x))) for leaf in forms)
             readings = {leaf: found or [] for leaf, found in each}
         return {leaf: found for leaf, found in readings.items() if found}
-
-    def _all_readings(self, forms: list[str], x: NumericArray) -> Readings:
-        return {leaf: self._readings(leaf, x) for leaf in forms}
 
     def _value(self, leaf: str, x: NumericArray) -> Any:
         return self.attempts.value(leaf, data=x.copy())
@@ -332,6 +327,6 @@ class Search:
         )
 
 
-def _first(forms: list[BackwardForm], work: Work) -> list[str]:
+def _first(forms: list[BackwardForm], work: FormCheck) -> list[str]:
     """The position of the first form that works; empty if there is none."""
     return [*islice((str(position) for position, form in enumerate(forms) if work(form)), 1)]

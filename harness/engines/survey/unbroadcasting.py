@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from harness.engines.adapter.adapters import open_library
-from harness.engines.call_recorder import CallRecorder
+from harness.engines.adapter import open_library
+from harness.engines.calling import attribute_of
+from harness.engines.loading import CallRecorder
 from harness.engines.survey import Reducer, Survey, SurveyStep
-from harness.engines.survey.arguments import gradient_arguments
-from harness.engines.survey.attempts import Attempts
-from harness.engines.survey.numbers import same, sample
-from harness.engines.survey.places import Place, keys_of, labels, modules_of, place_of
+from harness.engines.survey.attempts import Attempts, same, sample
 from harness.engines.survey.reducing import (
+    FULL,
     ROWS,
+    CallForm,
+    EngineFunction,
     Flaw,
-    Form,
-    Function,
+    Keeper,
+    OpUse,
     flaws_of,
     forms_of,
     functions_of,
     mentions_sums,
+    row_of,
     summed,
+    unsummed,
     working_form,
 )
-from harness.engines.survey.unsummed import FULL, Keeper, row_of, unsummed
 
-OPS: dict[str, Callable[..., Any]] = {
+
+class CodeLocation(msgspec.Struct, frozen=True):
+    """Where a function's code is: four lambdas have one name, and are four places."""
+
+    file: str
+    line: int
+    end: tuple[int | None, int | None]
+    """The line and column of its last instruction; a line may have several lambdas."""
+    name: str
+    """Its qualified name."""
+
+
+OpCalls = list[tuple[CodeLocation, CodeLocation | None]]
+"""The engine's code that ran for an op, forward and backward, each with its caller."""
+
+OPS: dict[str, OpUse] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -46,23 +66,20 @@ _SLOPES: dict[str, Callable[..., tuple[Any, Any]]] = {
 }
 """The derivatives of an op with respect to its operands."""
 
-Calls = list[tuple[Place, Place | None]]
-"""The engine's code that ran for an op, forward and backward, each with its caller."""
-
 
 def find_reducers(
     step: SurveyStep, task: Survey, module: ModuleType, attempts: Attempts
 ) -> SurveyStep:
     """Return the step, completed with the functions that un-broadcast, and their callers."""
     library = open_library(step.dialect, module)
-    modules = modules_of(task)
+    modules = _modules_of(task)
     calls = {
-        op: attempts.apart(op, partial(_calls_of, use, task, library), Calls) or []
+        op: attempts.apart(op, partial(_calls_of, use, task, library), OpCalls) or []
         for op, use in OPS.items()
     }
-    keys = keys_of(modules)
+    keys = _keys_of(modules)
     places = (place for pairs in calls.values() for pair in pairs for place in pair if place)
-    names = labels(places, keys, task.root)
+    names = _labels(places, keys, task.root)
     reducers: list[Reducer] = []
     keepers: dict[str, list[Keeper]] = {}
     for function, form, row in _reducing(modules, task, library, attempts):
@@ -73,7 +90,7 @@ def find_reducers(
         reducers.append(_reducer(function, row, callers, names, calls, flaws, task))
     only = _only_by(calls)
     stored = step.dialect.kind == "arrays" and step.dialect.stores_gradients
-    seen = partial(gradient_arguments, OPS.values(), task.root, library)
+    seen = partial(_gradient_arguments, OPS.values(), task.root, library)
     return msgspec.structs.replace(
         step,
         gradient_arguments=attempts.apart("gradient", seen, dict[str, int]) or {},
@@ -87,35 +104,34 @@ def find_reducers(
 # ----- Calls -----
 
 
-def _calls_of(use: Callable[..., Any], task: Survey, library: Any) -> Calls:
-    files = {str(Path(task.root) / file) for file in task.sources}
+def _calls_of(use: OpUse, task: Survey, library: Any) -> OpCalls:
     values = {"a": sample(FULL), "b": np.abs(sample(row_of(library), 1)) + 1.0}
     leaves = {name: library.leaf(data) for name, data in values.items()}
-    recorder = CallRecorder(files)
+    recorder = CallRecorder(task.files)
     recorder.start()
     try:
         output = library.call(use, (), leaves)
         library.backward(output, np.ones(FULL))
     finally:
         calls = recorder.stop() or []
-    pairs = (
-        (place_of(code), place_of(caller) if caller and caller.co_filename in files else None)
-        for code, caller in calls
-    )
-    return list(dict.fromkeys(pairs))
+    files = task.files
+    own = ((code, by if by and by.co_filename in files else None) for code, by in calls)
+    return list(dict.fromkeys((_location_of(code), by and _location_of(by)) for code, by in own))
 
 
-def _callers(function: Function, calls: Mapping[str, Calls]) -> dict[str, set[Place]]:
+def _callers(
+    function: EngineFunction, calls: Mapping[str, OpCalls]
+) -> dict[str, set[CodeLocation]]:
     """The places that called a function in the passes of each op."""
     code = function.code
-    place = None if code is None else place_of(code)
+    place = None if code is None else _location_of(code)
     callers = {
         op: {by for called, by in pairs if called == place and by} for op, pairs in calls.items()
     }
     return {op: places for op, places in callers.items() if places}
 
 
-def _only_by(calls: Mapping[str, Calls]) -> dict[str, set[Place]]:
+def _only_by(calls: Mapping[str, OpCalls]) -> dict[str, set[CodeLocation]]:
     """The places that run for one op only, by op."""
     ran = {op: {place for place, _ in pairs} for op, pairs in calls.items()}
     return {
@@ -129,10 +145,9 @@ def _only_by(calls: Mapping[str, Calls]) -> dict[str, set[Place]]:
 
 def _reducing(
     modules: Iterable[ModuleType], task: Survey, library: Any, attempts: Attempts
-) -> Iterable[tuple[Function, Form, int]]:
+) -> Iterable[tuple[EngineFunction, CallForm, int]]:
     """Yield each function that sums ones((4, 3)) to a row, with how it is called."""
-    files = {str(Path(task.root) / file) for file in task.sources}
-    visited = set()
+    files, visited = task.files, set()
     for module in modules:
         for function in functions_of(module):
             code = function.code
@@ -147,11 +162,11 @@ def _reducing(
 
 
 def _reducer(
-    function: Function,
+    function: EngineFunction,
     row: int,
-    callers: Mapping[str, set[Place]],
-    names: Mapping[Place, str],
-    calls: Mapping[str, Calls],
+    callers: Mapping[str, set[CodeLocation]],
+    names: Mapping[CodeLocation, str],
+    calls: Mapping[str, OpCalls],
     flaws: list[str],
     task: Survey,
 ) -> Reducer:
@@ -170,7 +185,9 @@ def _reducer(
 
 
 def _central(
-    callers: Mapping[str, set[Place]], names: Mapping[Place, str], calls: Mapping[str, Calls]
+    callers: Mapping[str, set[CodeLocation]],
+    names: Mapping[CodeLocation, str],
+    calls: Mapping[str, OpCalls],
 ) -> str:
     """Return the only place from which all ops call a function; "" if there is no such place."""
     places = set().union(*callers.values())
@@ -182,7 +199,7 @@ def _central(
 # ----- Flaws -----
 
 
-def _flaws(form: Form, callers: Iterable[str], library: Any, attempts: Attempts) -> list[str]:
+def _flaws(form: CallForm, callers: Iterable[str], library: Any, attempts: Attempts) -> list[str]:
     """The flaws of a function that make an op's gradient wrong; callers repair the others."""
     found = attempts.apart("shapes", partial(flaws_of, form.reduce), list[Flaw]) or []
     return [
@@ -214,3 +231,140 @@ def _is_wrong(library: Any, op: str, flaw: Flaw, first: bool) -> bool:
     except Exception:
         return True
     return not same(gradient, summed(slope * cotangent, flaw.target))
+
+
+# ----- Places in an engine's code, and their names -----
+
+
+def _location_of(code: CodeType) -> CodeLocation:
+    """Return the place of a function's code."""
+    *_, (line, _, column, _) = code.co_positions()
+    return CodeLocation(code.co_filename, code.co_firstlineno, (line, column), code.co_qualname)
+
+
+def _modules_of(task: Survey) -> list[ModuleType]:
+    """The engine's modules that are imported, each file once."""
+    files = task.files
+    tops = {file.partition("/")[0].removesuffix(".py") for file in task.sources}
+    # In tests of the harness, the same file may also be imported under another name.
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in tops and attribute_of(module, "__file__") in files
+    ]
+
+
+def _keys_of(modules: Iterable[ModuleType]) -> dict[CodeLocation, tuple[str, str]]:
+    """The functions in tables of rules: for each, the table's name and the key, a string."""
+    return {
+        place: (table, key)
+        for module in modules
+        for table, mapping in _tables(module)
+        for key, value in list(mapping.items())
+        if isinstance(key, str)
+        for place in _places_in(value)
+    }
+
+
+def _tables(module: ModuleType) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+    for name, value in list(vars(module).items()):
+        if isinstance(value, dict) and not name.startswith("__"):
+            yield name, value
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            for attribute, mapping in list(vars(value).items()):
+                if isinstance(mapping, dict):
+                    yield f"{name}.{attribute}", mapping
+
+
+def _places_in(value: Any) -> Iterator[CodeLocation]:
+    """The functions that a table has for a key: one, or one for each operand."""
+    for item in value if isinstance(value, tuple | list) else (value,):
+        code = attribute_of(item, "__code__")
+        if isinstance(code, CodeType):
+            yield _location_of(code)
+
+
+def _labels(
+    places: Iterable[CodeLocation], keys: Mapping[CodeLocation, tuple[str, str]], root: str
+) -> dict[CodeLocation, str]:
+    """Return a name for each place, with file and line for lambdas and for names of several."""
+    listed = list(dict.fromkeys(places))
+    count = Counter(place.name for place in listed)
+    return {place: _label(place, keys.get(place), count[place.name] > 1, root) for place in listed}
+
+
+def _label(place: CodeLocation, key: tuple[str, str] | None, shared: bool, root: str) -> str:
+    if key:
+        return f'{key[0]}["{key[1]}"]'
+    if not shared and not place.name.endswith("<lambda>"):
+        return place.name
+    return f"{place.name} ({Path(place.file).relative_to(root).as_posix()}:{place.line})"
+
+
+# ----- Which argument of a reducing function is the gradient -----
+
+NARROW = (3,)
+
+
+def _gradient_arguments(uses: Iterable[OpUse], root: str, library: Any) -> dict[str, int]:
+    """Return the position of the gradient in the calls of each function that reduces it, by name.
+
+    A function reduces a gradient if one of its arguments has the shape of the output, and its
+    result that of the smaller operand. A name whose calls differ is left out.
+    """
+    recorder = _ReductionRecorder(root, library)
+    for use in uses:
+        leaves = {"a": sample(FULL), "b": np.abs(sample(NARROW, 1)) + 1.0}
+        try:
+            output = library.call(use, (), {n: library.leaf(data) for n, data in leaves.items()})
+            sys.setprofile(recorder)
+            library.backward(output, np.ones(FULL))
+        except BaseException:  # an op that the engine does not have
+            continue
+        finally:
+            sys.setprofile(None)
+    return {name: min(places) for name, places in recorder.places.items() if len(places) == 1}
+
+
+class _ReductionRecorder:
+    """A profile function that compares the shapes of arguments and results."""
+
+    def __init__(self, root: str, library: Any) -> None:
+        self.root, self.library = root, library
+        self.places: dict[str, set[int]] = {}
+        self._pending: dict[FrameType, set[int]] = {}
+
+    def __call__(self, frame: FrameType, event: str, result: Any) -> None:
+        """Record a call of the engine's code, and which of its arguments a result was made of."""
+        if not frame.f_code.co_filename.startswith(self.root):
+            return
+        if event == "call":
+            self._pending[frame] = self._wide_arguments(frame)
+        elif event == "return":
+            wide = self._pending.pop(frame, set())
+            if len(wide) == 1 and self._shape(result) == NARROW:
+                self.places.setdefault(frame.f_code.co_name, set()).update(wide)
+
+    def _wide_arguments(self, frame: FrameType) -> set[int]:
+        code = frame.f_code
+        names = code.co_varnames[: code.co_argcount]
+        values = [frame.f_locals.get(name) for name in names]
+        first = 1 if values and _is_receiver(values[0], code.co_name) else 0
+        return {i - first for i, value in enumerate(values) if self._shape(value) == FULL}
+
+    def _shape(self, value: Any) -> tuple[int, ...] | None:
+        try:
+            plain = isinstance(value, np.ndarray)
+            shape: tuple[int, ...] = np.shape(
+                value if plain else self.library.value(self.library.wrap(value))
+            )
+        except BaseException:  # not a tensor
+            return None
+        return shape
+
+
+def _is_receiver(value: Any, name: str) -> bool:
+    """Whether the first argument of a function of that name is what it was called on."""
+    owner = value if isinstance(value, type) else type(value)
+    method = inspect.getattr_static(owner, name, None)
+    return callable(attribute_of(owner, name)) and not isinstance(method, staticmethod)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from harness.answer_key.divergence import Parting, first_pass, parting
-from harness.answer_key.matching import WalkGraph, forward_order, match_walks
+from harness.answer_key.walks import WalkGraph, forward_order, match_walks
 from harness.core.message import Message, joined, message
 from harness.core.run import Array, TraceStep
 from harness.experiment.description import leaf_names

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import minigrad
-from harness.answer_key.conditioning import CONDITIONING, TIMES, ill_conditioned, movements
 from harness.answer_key.outcome import IS_ROUNDING, Judgement, judge
 from harness.answer_key.perturbation import measure
+from harness.answer_key.tolerances import CONDITIONING, TIMES, ill_conditioned, movements
 from harness.check.rewrites import variants
 from harness.core.run import Measured, Run, pack
 from harness.core.vocabulary import LOSSES, Loss

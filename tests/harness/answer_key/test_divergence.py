@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as npst
 from msgspec.structs import replace
 
 from harness.answer_key import divergence as answer_key
-from harness.answer_key.cancellation import cancelled_by
-from harness.answer_key.matching import WalkGraph, forward_order, match_walks
+from harness.answer_key.stage import cancelled_by
+from harness.answer_key.walks import WalkGraph, forward_order, match_walks
 from harness.core.run import NumericArray, Run, TraceStep, pack
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import job_for

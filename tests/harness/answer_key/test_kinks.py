@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad
-from harness.answer_key.kinks import NAME, measure
 from harness.answer_key.outcome import judge
+from harness.answer_key.tolerances import KINKS, measure_kinks
 from harness.core.run import Run, pack
 from harness.core.vocabulary import Loss, Outcome
 from harness.engines.engine import Dialect
@@ -27,7 +27,9 @@ def key_of(body: str, loss: Loss = "uniform") -> Run:
     trial = Trial(Library(Dialect(module="minigrad"), minigrad), probe)
     run = observe(trial, loss)
     assert run.failure is None, run.failure
-    return msgspec.structs.replace(run, measured={NAME: measure(trial, run)}, reached=[0])
+    return msgspec.structs.replace(
+        run, measured={KINKS.name: measure_kinks(trial, run)}, reached=[0]
+    )
 
 
 def outcome(key: Run, **gradients: Any) -> Outcome:
@@ -155,7 +157,7 @@ SMOOTH = [
 @pytest.mark.parametrize("loss", ["uniform", "weighted"])
 def test_a_smooth_function_has_no_choice_however_much_it_bends(probe: str, loss: Loss) -> None:
     key = key_of(probe, loss)
-    assert not key.measured[NAME].values
+    assert not key.measured[KINKS.name].values
     gradient = key.gradients["a"]
     assert gradient is not None
     wrong = gradient.numpy() * 1.001 + (1e-3 if loss == "uniform" else 0.0)
@@ -200,7 +202,7 @@ def test_of_many_entries_those_at_a_kink_are_examined() -> None:
 
 def test_of_many_entries_at_kinks_fifty_are_examined() -> None:
     key = key_of(f"a={[0.0] * 60} -> a.relu()")
-    assert key.measured[NAME].values["entries"].shape == (50,)
+    assert key.measured[KINKS.name].values["entries"].shape == (50,)
 
 
 # ----- Any probe -----

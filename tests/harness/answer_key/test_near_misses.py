@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.answer_key.cancellation import UPDATE, cancelled_by
-from harness.answer_key.conditioning import CONDITIONING, TIMES
 from harness.answer_key.divergence import first_divergence
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import IS_ROUNDING, judge
-from harness.answer_key.stage import infection_of, stage_of
-from harness.answer_key.visits import visits
+from harness.answer_key.stage import UPDATE, cancelled_by, infection_of, stage_of
+from harness.answer_key.tolerances import CONDITIONING, TIMES
+from harness.answer_key.walks import visits
 from harness.core.rounding import agree, largest, rounding_of
 from harness.core.run import Digest, Measured, NumericArray, Run, TraceStep, pack
 from harness.core.vocabulary import LOSSES

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.adapter.adapters import open_library
-from harness.engines.adapter.calling import call
-from harness.engines.adapter.unsupported import Unsupported
+from harness.engines.adapter import open_library
+from harness.engines.calling import Unsupported, call
 from harness.engines.engine import Dialect
 from tests.harness.engines.texts import SCALAR, SOUND, changed
 

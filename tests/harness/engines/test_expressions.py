@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.engines.expressions import function_of, names_in, substituted
+from harness.engines.library import function_of, names_in, substituted
 
 
 def test_a_keyword_that_is_not_passed_is_none() -> None:

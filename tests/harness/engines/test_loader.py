@@ -12,7 +12,7 @@ import harness
 from harness.core.errors import EnvironmentProblem
 from harness.engines import engine as engine_module
 from harness.engines.engine import find_engine, read_source
-from harness.engines.loader import load
+from harness.engines.loading import load
 from harness.patch import apply_patch, parse_patch
 from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job, Step

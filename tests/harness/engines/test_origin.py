@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from harness.core.run import Origin, Raiser
-from harness.engines.adapter.adapters import open_library
+from harness.engines.adapter import open_library
+from harness.engines.calling import origin_of
 from harness.engines.engine import Dialect
-from harness.engines.loader import load
-from harness.engines.origin import origin_of
+from harness.engines.loading import load
 
 ENGINE = """\
 import numpy as np

@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 from harness.core.site import Hooks, Site
-from harness.engines.reach import compile_marked
+from harness.engines.instrumentation import compile_marked
 from harness.patch import apply_patch, parse_patch
 
 MARKER = "mark__"

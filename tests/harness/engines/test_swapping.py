@@ -13,8 +13,7 @@ import pytest
 from harness.core.errors import BreaklabError
 from harness.core.run import Digest, Run
 from harness.engines.engine import find_engine
-from harness.engines.loader import compile_files
-from harness.engines.swapping import Functions, Loaded, differ
+from harness.engines.loading import Functions, LoadedEngine, compile_files, differ
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import clean_engine, prepare
 from harness.pages.front_matter import ProbedFront
@@ -82,17 +81,17 @@ squares = (n * n for n in range(3))
 
 
 @pytest.fixture
-def loaded() -> Iterator[Loaded]:
+def loaded() -> Iterator[LoadedEngine]:
     path, before = list(sys.meta_path), sys.dont_write_bytecode
     try:
-        yield Loaded(NAME, ROOT, {f"{NAME}.py": TEXT})
+        yield LoadedEngine(NAME, ROOT, {f"{NAME}.py": TEXT})
     finally:
         sys.meta_path[:] = path
         sys.dont_write_bytecode = before
         sys.modules.pop(NAME, None)
 
 
-def swap(loaded: Loaded, before: str, after: str) -> ModuleType | None:
+def swap(loaded: LoadedEngine, before: str, after: str) -> ModuleType | None:
     """Return the engine with this change to its text; None if the text must be loaded instead."""
     assert TEXT.count(before) == 1
     text = TEXT.replace(before, after)
@@ -100,7 +99,7 @@ def swap(loaded: Loaded, before: str, after: str) -> ModuleType | None:
     return importlib.import_module(NAME) if swapped else None
 
 
-def test_a_function_a_method_a_property_and_a_lambda_are_swapped(loaded: Loaded) -> None:
+def test_a_function_a_method_a_property_and_a_lambda_are_swapped(loaded: LoadedEngine) -> None:
     module = loaded.module
     tensor, plus = module.Tensor(2.0), module.Tensor.plus
     assert swap(loaded, "return SCALE * x", "return SCALE * x + 1") is module
@@ -114,7 +113,7 @@ def test_a_function_a_method_a_property_and_a_lambda_are_swapped(loaded: Loaded)
 
 
 def test_a_function_that_exists_only_later_is_swapped_with_the_one_around_it(
-    loaded: Loaded,
+    loaded: LoadedEngine,
 ) -> None:
     module = swap(loaded, "return x + self.data", "return x * self.data")
     assert module
@@ -124,7 +123,7 @@ def test_a_function_that_exists_only_later_is_swapped_with_the_one_around_it(
     assert module.Tensor(3.0).closure()() == 8.0
 
 
-def test_functions_that_are_frozen_are_swapped(loaded: Loaded) -> None:
+def test_functions_that_are_frozen_are_swapped(loaded: LoadedEngine) -> None:
     """As by a test suite that freezes what it has imported: `gc.get_objects` leaves it out."""
     gc.freeze()
     try:
@@ -137,7 +136,7 @@ def test_functions_that_are_frozen_are_swapped(loaded: Loaded) -> None:
     assert module.Tensor.plus(2.0) == 1.0
 
 
-def test_a_closure_that_the_import_made_is_swapped(loaded: Loaded) -> None:
+def test_a_closure_that_the_import_made_is_swapped(loaded: LoadedEngine) -> None:
     module = swap(loaded, "return function(x) * times", "return function(x) - times")
     assert module
     assert module.double(2.0) == 3.0
@@ -167,7 +166,7 @@ def test_a_closure_that_the_import_made_is_swapped(loaded: Loaded) -> None:
     ],
 )
 def test_what_the_import_does_cannot_be_swapped_and_changes_nothing(
-    loaded: Loaded, before: str, after: str
+    loaded: LoadedEngine, before: str, after: str
 ) -> None:
     codes = {
         id(f): f.__code__ for functions in loaded.functions._by_code.values() for f in functions
@@ -177,7 +176,7 @@ def test_what_the_import_does_cannot_be_swapped_and_changes_nothing(
         assert all(function.__code__ is codes[id(function)] for function in functions)
 
 
-def test_line_numbers_are_those_of_the_patched_text(loaded: Loaded) -> None:
+def test_line_numbers_are_those_of_the_patched_text(loaded: LoadedEngine) -> None:
     module = swap(loaded, "SCALE = 2.0", "\n\n\nSCALE = 2.0")
     assert module
     assert module.double.__closure__ is not None

@@ -7,8 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from harness.engines.loader import compile_files, load
-from harness.engines.swapping import Functions
+from harness.engines.loading import Functions, compile_files, load
 from harness.grade.calls import Calls
 
 FILE, ROOT = "inspected_engine.py", Path("/nowhere")

@@ -4,7 +4,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.engines.engine import find_engine
-from harness.engines.loader import compile_files
+from harness.engines.loading import compile_files
 from harness.grade.mutants import mutants, select
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE

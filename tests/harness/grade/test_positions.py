@@ -5,7 +5,7 @@ from types import CodeType
 
 import pytest
 
-from harness.engines.swapping import differ
+from harness.engines.loading import differ
 from harness.grade.plan import plan_grading
 from harness.grade.positions import compile_in_place
 from harness.grade.protocol import unpack

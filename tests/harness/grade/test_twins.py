@@ -19,7 +19,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.run import Failure, Run
 from harness.core.vocabulary import LOSSES, Loss
 from harness.engines.engine import Engine, find_engine
-from harness.engines.loader import compile_files
+from harness.engines.loading import compile_files
 from harness.experiment.baseline import Baseline, failed_runs, job_for
 from harness.experiment.patching import prepare, put
 from harness.grade.merging import Version

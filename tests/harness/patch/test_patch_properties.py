@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import DoesNotApply, HunkError
 from harness.core.site import Hooks
-from harness.engines.reach import compile_marked
+from harness.engines.instrumentation import compile_marked
 from harness.patch import Patched, apply_patch, parse_patch
 from tests.examples import examples
 

@@ -11,7 +11,7 @@ import minigrad
 from harness.answer_key.outcome import Judgement, judge
 from harness.core.run import Digest, Failure, Run, leaf_name, pack
 from harness.core.verdict import Alarm, Verdict
-from harness.engines.adapter.adapters import open_library
+from harness.engines.adapter import open_library
 from harness.engines.engine import Dialect, find_engine
 from harness.engines.library import Library
 from harness.experiment.baseline import Baseline

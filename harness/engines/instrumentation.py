@@ -1,9 +1,8 @@
-"""Recording whether a site is executed: code compiled with calls of a marker at its sites.
+"""Instrumenting an engine's code: marks at the sites of a patch, and records of calls around them.
 
-The calls are inserted into the syntax tree, not the text, so positions and tracebacks stay those of
-the text. `marker(i)` must be available as a global or builtin, and returns a true value. With the
-other hooks, the calls of the functions around the sites are recorded too: see
-`harness.engines.boundary`.
+Calls of hooks are inserted into the syntax tree, not the text, so positions and tracebacks stay
+those of the text. The hooks must be available as globals or builtins. `marker(i)` records that site
+`i` is executed, and returns a true value:
 
     an expression          marked before it is evaluated: ``E if marker(i) else None``
     statements             marked before the first new one
@@ -11,21 +10,34 @@ other hooks, the calls of the functions around the sites are recorded too: see
     a ``def`` or its header, defaults, decorators      at the start of its body
     a ``class``                                        at the start of its methods
     targets, patterns, f-strings, annotations          before the statement around them
+
+With the other hooks, what changed functions receive, return and write is recorded too. Around the
+body of each function with a site, and of those that it defines, the tree gets
+``with call(NAME, locals()):``, and each value that it returns goes through ``value(v)``. A lambda
+becomes ``value(E, call(NAME, locals()))``, whose call is opened before `E` is evaluated and closed
+after it. Both are functions of `harness.runs.recorder`. The name of a function is its dotted name,
+with a slash before a function inside another.
 """
 
 from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import TypeVar
 
 from harness.core.site import BOM, Hooks, Site, line_starts
-from harness.engines.boundary import record_calls
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+INSIDE = "/"
+"""Separates the name of a function from the name of a function that it defines."""
+
+_FunctionDef = ast.FunctionDef | ast.AsyncFunctionDef
+_NamedFunction = tuple[_FunctionDef | ast.Lambda, str]
+
+AnyNode = TypeVar("AnyNode", bound=ast.AST)
+
 # Expressions inside these nodes cannot be wrapped: their parts are evaluated at compile time, or
 # are not ordinary expressions.
 _OPAQUE = tuple(
@@ -37,7 +49,7 @@ _NOWHERE = ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _StatementSpan:
     """A statement, the block that contains it, and its span."""
 
     statement: ast.stmt
@@ -70,7 +82,7 @@ def compile_marked(
                 marking.mark(number, site)
             tree = marking.finished()
             if hooks.call:
-                record_calls(tree, [site for _, site in sites], hooks, marking.span)
+                _record_calls(marking, [site for _, site in sites])
         return compile(tree, filename, "exec", dont_inherit=True)
 
 
@@ -98,12 +110,12 @@ class _Marking:
         """The tree with all marks."""
         for block, index, number in sorted(self.inserted, key=lambda mark: -mark[1]):
             beside = block[min(index, len(block) - 1)] if block else _NOWHERE
-            block.insert(index, _at(beside, ast.Expr(self._mark(number))))
+            block.insert(index, _placed(beside, ast.Expr(self._mark(number))))
         recorded = [self._offset(node) for node in self.wrapped]
         for place in self.places:
             outermost = place.block is self.tree.body
             if outermost and any(place.begin <= offset < place.end for offset in recorded):
-                _Wrapper(self).visit(place.statement)
+                _ExpressionMarker(self).visit(place.statement)
         return self.tree
 
     # ----- one site -----
@@ -112,7 +124,7 @@ class _Marking:
         around = [place for place in self.places if place.begin <= site.start <= place.end]
         place = next(place for place in reversed(around) if site.end <= place.end)
         node = self._wrappable(place.statement, site)
-        if isinstance(place.statement, _Function | ast.ClassDef):
+        if isinstance(place.statement, _FunctionDef | ast.ClassDef):
             self._mark_before(number, place)
         elif node is None or place.block.index(place.statement) < _preamble(place.block):
             self._insert(number, place.block, place.block.index(place.statement))
@@ -172,13 +184,13 @@ class _Marking:
         index = len(block) if place is None else block.index(place.statement) + site.anchor_before
         self._insert(number, block, index)
 
-    def _mark_before(self, number: int, place: _Place) -> None:
+    def _mark_before(self, number: int, place: _StatementSpan) -> None:
         """Mark a statement; a definition is marked at its calls, not where it is defined."""
         statement = place.statement
         methods = [statement]
         if isinstance(statement, ast.ClassDef):
             methods = statement.body
-        functions = [node for node in methods if isinstance(node, _Function)]
+        functions = [node for node in methods if isinstance(node, _FunctionDef)]
         for function in functions:
             self._insert(number, function.body, 0)
         if not functions:
@@ -190,7 +202,7 @@ class _Marking:
 
     # ----- positions and new nodes -----
 
-    def _places(self, node: ast.AST) -> Iterator[_Place]:
+    def _places(self, node: ast.AST) -> Iterator[_StatementSpan]:
         for _, children in ast.iter_fields(node):
             if not isinstance(children, list):
                 continue
@@ -199,7 +211,7 @@ class _Marking:
                     start, end = self.span(child)
                     decorators = getattr(child, "decorator_list", [])
                     begin = min([start, *(self._offset(decorator) for decorator in decorators)])
-                    yield _Place(child, children, start, begin, end)
+                    yield _StatementSpan(child, children, start, begin, end)
                 if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
                     yield from self._places(child)
 
@@ -213,30 +225,15 @@ class _Marking:
         return self._offset(node), self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def _mark(self, number: int) -> ast.Call:
-        return _call(self.hooks.marker, ast.Constant(number))
+        return _call_of(self.hooks.marker, ast.Constant(number))
 
     def wrap(self, node: ast.expr, number: int) -> ast.expr:
         """``node if marker(number) else None``, at the position of `node`."""
         chosen = ast.IfExp(self._mark(number), node, ast.Constant(None))
-        return _at(node, chosen)
+        return _placed(node, chosen)
 
 
-def _call(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
-
-
-Node = TypeVar("Node", bound=ast.AST)
-
-
-def _at(place: ast.AST, new: Node) -> Node:
-    """Give nodes without a position that of another node."""
-    for node in ast.walk(new):
-        if not hasattr(node, "lineno"):
-            ast.copy_location(node, place)
-    return new
-
-
-class _Wrapper(ast.NodeTransformer):
+class _ExpressionMarker(ast.NodeTransformer):
     """Marks each expression that is to be marked."""
 
     def __init__(self, marking: _Marking) -> None:
@@ -248,6 +245,97 @@ class _Wrapper(ast.NodeTransformer):
         if isinstance(node, ast.expr) and node in self.marking.wrapped:
             return self.marking.wrap(node, self.marking.wrapped[node])
         return node
+
+
+# ----- Calls of the functions around the sites -----
+
+
+def _record_calls(marking: _Marking, sites: Collection[Site]) -> None:
+    """Record the calls of all functions that the sites are in.
+
+    A site in a class, outside its methods, is in all of them; one outside any function and class is
+    in all functions of the file.
+    """
+    functions = list(_outermost(marking.tree, ""))
+    for node, name in dict.fromkeys(f for site in sites for f in _around(functions, site, marking)):
+        _record(node, name, marking.hooks)
+
+
+def _outermost(node: ast.AST, prefix: str) -> Iterator[_NamedFunction]:
+    """Yield the functions that no other contains, each with its dotted name."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _FunctionDef):
+            yield child, prefix + child.name
+        elif isinstance(child, ast.Lambda):
+            yield child, f"{prefix}<lambda>:{child.lineno}"
+        else:
+            inner = f"{prefix}{child.name}." if isinstance(child, ast.ClassDef) else prefix
+            yield from _outermost(child, inner)
+
+
+def _around(
+    functions: Collection[_NamedFunction], site: Site, marking: _Marking
+) -> list[_NamedFunction]:
+    named = [f for f in functions if f"{site.scope}.".startswith(f"{f[1]}.")]
+    if named:
+        return named
+    spans = ((function, *marking.span(function[0])) for function in functions)
+    inside = [f for f, start, end in spans if start <= site.start and site.end <= end]
+    if inside:
+        return inside
+    return [f for f in functions if not site.scope or f[1].startswith(f"{site.scope}.")]
+
+
+def _record(node: _FunctionDef | ast.Lambda, name: str, hooks: Hooks) -> None:
+    """Record the calls of a function, and of all functions inside it."""
+    children = [*(node.body if isinstance(node, _FunctionDef) else [node.body])]
+    for inner, inner_name in _directly_inside(children, name):
+        _record(inner, inner_name, hooks)
+    call = _call_of(hooks.call, ast.Constant(name), _call_of(hooks.locals))
+    if isinstance(node, ast.Lambda):
+        node.body = _placed(node.body, _call_of(hooks.value, call, node.body))
+        return
+    if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in _own_nodes(node.body)):
+        return  # a generator is suspended while others run
+    for part in list(_own_nodes(node.body)):
+        if isinstance(part, ast.Return) and part.value is not None:
+            part.value = _placed(part.value, _call_of(hooks.value, ast.Constant(None), part.value))
+    body = node.body[_preamble(node.body) :]
+    if body:
+        block = ast.With([ast.withitem(call)], body)
+        node.body[-len(body) :] = [_placed(body[0], block)]
+
+
+def _directly_inside(nodes: Collection[ast.AST], name: str) -> Iterator[_NamedFunction]:
+    """Yield the functions that are inside these nodes, and in no other function there."""
+    for part in _own_nodes(nodes):
+        if isinstance(part, _FunctionDef):
+            yield part, f"{name}{INSIDE}{part.name}"
+        elif isinstance(part, ast.Lambda):
+            yield part, f"{name}{INSIDE}<lambda>"
+
+
+def _own_nodes(nodes: Collection[ast.AST]) -> Iterator[ast.AST]:
+    """Yield these nodes and their parts, but not what is inside of functions and classes."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, _FunctionDef | ast.Lambda | ast.ClassDef):
+            yield from _own_nodes(list(ast.iter_child_nodes(node)))
+
+
+# ----- New nodes -----
+
+
+def _call_of(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+def _placed(place: ast.AST, new: AnyNode) -> AnyNode:
+    """Give new nodes, which have no position, that of another node."""
+    for node in ast.walk(new):
+        if not hasattr(node, "lineno"):
+            ast.copy_location(node, place)
+    return new
 
 
 def _preamble(block: Sequence[ast.stmt]) -> int:

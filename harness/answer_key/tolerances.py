@@ -1,16 +1,7 @@
-"""Valid choices at a kink, where correct engines may differ.
+"""Tolerances: differences between correct engines, which say nothing about a patch.
 
-An entry of a gradient is at a kink if the two one-sided slopes of the loss with respect to that
-entry differ. The slopes are the unpatched engine's gradients one step to either side of the leaf's
-entry. There are two step sizes, the second an eighth of the first: the difference between the two
-sides shrinks by the same factor for a smooth function, and stays the same at a kink. The change of
-the slopes from one step size to the other is taken as their error.
-
-A choice is valid if the entry lies between the one-sided slopes. Entries that affect each other
-must be valid together: if two elements tie for a maximum, either may get the whole gradient, but
-not both. So along any direction that moves such entries, the slope must lie between the smallest
-and the largest slope of the gradients nearby (Clarke, Optimization and Nonsmooth Analysis,
-1983, proposition 2.1.2).
+Either rounding explains them, or another choice at a kink. Both are measured on the unpatched
+engine, in the child process.
 """
 
 from __future__ import annotations
@@ -22,16 +13,163 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.rounding import largest, rounding, rounding_of
-from harness.core.run import Array, Measured, NumericArray, Run, pack
+from harness.core.message import Kind, Message, message
+from harness.core.rounding import largest, resolution, rounding, rounding_of
+from harness.core.run import (
+    Array,
+    Form,
+    Measured,
+    Measurement,
+    NumericArray,
+    Quantity,
+    Run,
+    array_name,
+    pack,
+)
 
 if TYPE_CHECKING:
     from harness.runs.trial import Trial
 
-NAME = "kinks"
-"""The name of the measurement in the answer key."""
 
-Vector = NDArray[np.float64]
+# ----- Conditioning: how far numbers move if the inputs move by one unit in the last place -----
+#
+# Rounding moves the numbers within a computation by about as much. So where the unpatched engine's
+# own result moves further than `harness.core.rounding` explains, two correct engines differ as well
+# (Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, 2002, section 1.6: the
+# forward error is about the condition number times the backward error). An example is a gradient
+# that is 0 in exact arithmetic: what is computed is rounding error, and Adam divides it by its own
+# size. `harness.answer_key.perturbation` measures it.
+
+CONDITIONING = Measurement(
+    "conditioning",
+    "harness.answer_key.perturbation:measure",
+    kinds=("gradient", "steps", "module"),
+    form=Form(
+        numbers=tuple(
+            Quantity(name, required=False)
+            for name in ("output", "steps", "{leaf}.grad", "{number} {text}")
+        )
+    ),
+)
+"""Must be measured on the unpatched engine, so that what rounding moves is not a bug."""
+
+OUTPUT, STEPS = "output", "steps"
+"""Names of what can move, besides gradients (`a.grad`) and entries of a log (`3 loss`): the output
+and the number of steps."""
+
+TIMES = 16
+"""Differences up to this multiple of the conditioning error are not judged: a computation rounds
+several times, and each pattern shows only a part of what can move."""
+
+
+def gradient_name(leaf: str) -> str:
+    """Return the name of a leaf's gradient."""
+    return f"{leaf}.grad"
+
+
+def entry_name(step: int, entry: str) -> str:
+    """Return the name of an entry of the log."""
+    return f"{step} {entry}"
+
+
+def movements(clean: Run) -> dict[str, float]:
+    """Return by how much the arrays move that move by more than rounding explains."""
+    measured = clean.measured.get(CONDITIONING.name)
+    return measured.numbers if measured else {}
+
+
+def slack(clean: Run, name: str) -> float:
+    """Return the difference to accept in an array, beyond rounding; 0 if it does not move."""
+    return TIMES * movements(clean).get(name, 0.0)
+
+
+def ill_conditioned(clean: Run) -> dict[str, float]:
+    """Return the arrays in which errors in half of the digits are not judged, with their slack.
+
+    In a log, the digits are those of the largest number that the entry has at any step. An array
+    that is 0 in exact arithmetic has none of its own: then the largest number of the run counts.
+    """
+    moving = movements(clean)
+    if not moving:
+        return {}
+    arrays = {name: array.numpy() for name, array, _ in arrays_of(clean)}
+    leaves, sizes = clean.values().values(), dict[str, float]()
+    for name, array in arrays.items():
+        entry = _entry_of(name)
+        sizes[entry] = max(sizes.get(entry, 0.0), largest(array))
+    found = {}
+    for name in moving:
+        hidden, size = slack(clean, name), sizes.get(_entry_of(name), 0.0)
+        if size <= hidden:
+            size = max(largest(*leaves), *sizes.values())
+        eps = resolution(*(arrays[one] for one in [name] if one in arrays), *leaves)
+        if hidden > math.sqrt(eps) * size:
+            found[name] = hidden
+    return found
+
+
+def description_of(name: str) -> Message:
+    """Return the name of an array, or of what else can move, as reports show it."""
+    step, entry = _parts_of(name)
+    if step:
+        return message("{entry} after step {step}", entry=array_name(entry), step=step)
+    names = {OUTPUT: message(Kind.OUTPUT), STEPS: message("the number of steps")}
+    return names.get(name) or array_name(name)
+
+
+def _entry_of(name: str) -> str:
+    """Return the name of an array without the number of its step."""
+    return _parts_of(name)[1]
+
+
+def _parts_of(name: str) -> tuple[str, str]:
+    """Return the number of the step, or an empty text, and the rest of the name."""
+    step, _, entry = name.partition(" ")
+    return (step, entry) if step.isdigit() else ("", name)
+
+
+def arrays_of(run: Run) -> Iterator[tuple[str, Array, int]]:
+    """Yield each array that was observed, with its name and the passes that led to it."""
+    if run.output:
+        yield OUTPUT, run.output, 1
+    for leaf, gradient in run.gradients.items():
+        if gradient:
+            yield gradient_name(leaf), gradient, 1
+    for step, entries in enumerate(run.logged):
+        for entry, array in entries.items():
+            yield entry_name(step, entry), array, step + 1
+
+
+# ----- Valid choices at a kink, where correct engines may differ -----
+#
+# An entry of a gradient is at a kink if the two one-sided slopes of the loss with respect to that
+# entry differ. The slopes are the unpatched engine's gradients one step to either side of the
+# leaf's entry. There are two step sizes, the second an eighth of the first: the difference between
+# the two sides shrinks by the same factor for a smooth function, and stays the same at a kink. The
+# change of the slopes from one step size to the other is taken as their error.
+#
+# A choice is valid if the entry lies between the one-sided slopes. Entries that affect each other
+# must be valid together: if two elements tie for a maximum, either may get the whole gradient, but
+# not both. So along any direction that moves such entries, the slope must lie between the smallest
+# and the largest slope of the gradients nearby (Clarke, Optimization and Nonsmooth Analysis,
+# 1983, proposition 2.1.2).
+
+KINKS = Measurement(
+    "kinks",
+    "harness.answer_key.tolerances:measure_kinks",
+    form=Form(
+        (
+            Quantity("entries", "entries", "iu"),
+            Quantity("directions", "directions entries"),
+            Quantity("lowest", "directions"),
+            Quantity("highest", "directions"),
+        ),
+        may_be_empty=True,
+    ),
+)
+"""A different choice at a kink is not a bug."""
+
+FlatArray = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 SHORTER = 8
@@ -48,7 +186,7 @@ TOGETHER = 16
 """The number of random directions for each set of entries that affect each other."""
 
 
-def measure(trial: Trial, run: Run) -> Measured:
+def measure_kinks(trial: Trial, run: Run) -> Measured:
     """Measure the bounds of the slope of the loss at kinks, along several directions.
 
     `entries` are the flat indices of the entries at kinks, over all leaves; the rows of
@@ -76,15 +214,17 @@ def entries_at_kinks(trial: Trial, run: Run) -> frozenset[int]:
     return frozenset(_kinked(_NearbyGradients(trial, run)))
 
 
-def valid_choices(gradients: Mapping[str, Array | None], key: Run) -> dict[str, Mask]:
+def valid_choices(gradients: Mapping[str, Array | None], clean: Run) -> dict[str, Mask]:
     """Return which entries of the gradients are a valid choice at a kink, as booleans by leaf.
 
-    `key` is the unpatched engine's run with its measured kinks. A gradient that is missing or does
-    not have the shape of its leaf is never a valid choice.
+    `clean` is the unpatched engine's run with its measured kinks; none if it is not at a kink. A
+    gradient that is missing or does not have the shape of its leaf is never a valid choice.
     """
-    measured = key.measured[NAME].values
+    if KINKS.name not in clean.measured or not clean.measured[KINKS.name].values:
+        return {}
+    measured = clean.measured[KINKS.name].values
     arrays = {name: array.numpy() for name, array in gradients.items() if array}
-    flat = [_flat(arrays.get(name), leaf.shape) for name, leaf in key.leaves.items()]
+    flat = [_flat(arrays.get(name), leaf.shape) for name, leaf in clean.leaves.items()]
     entries, directions, lowest, highest = (
         measured[name].numpy() for name in ("entries", "directions", "lowest", "highest")
     )
@@ -98,11 +238,11 @@ def valid_choices(gradients: Mapping[str, Array | None], key: Run) -> dict[str, 
     valid = np.zeros(sum(part.size for part in flat), bool)
     valid[entries] = ~(moves & ~fits[:, None]).any(0)
     parts = np.split(valid, np.cumsum([part.size for part in flat]))
-    leaves = zip(key.leaves.items(), parts, strict=False)
+    leaves = zip(clean.leaves.items(), parts, strict=False)
     return {name: part.reshape(leaf.shape) for (name, leaf), part in leaves}
 
 
-def _flat(gradient: NumericArray | None, shape: tuple[int, ...]) -> Vector:
+def _flat(gradient: NumericArray | None, shape: tuple[int, ...]) -> FlatArray:
     """Return a gradient as a flat vector of float64; NaN if it does not fit its leaf."""
     if gradient is None or gradient.shape != shape or gradient.dtype.kind == "c":
         return np.full(math.prod(shape), np.nan)
@@ -115,12 +255,14 @@ def _flat(gradient: NumericArray | None, shape: tuple[int, ...]) -> Vector:
 class _Sides:
     """The gradients on the two sides of the leaves, for a large and for a small step."""
 
-    def __init__(self, wide: Sequence[Vector], near: Sequence[Vector], relative: float) -> None:
+    def __init__(
+        self, wide: Sequence[FlatArray], near: Sequence[FlatArray], relative: float
+    ) -> None:
         self.near = near
         with np.errstate(invalid="ignore"):
             drift = np.abs(np.subtract(wide, near)).sum(0)
-            self.error: Vector = drift + relative * max(map(largest, near))
-            self.jump: Vector = np.abs(near[1] - near[0])
+            self.error: FlatArray = drift + relative * max(map(largest, near))
+            self.jump: FlatArray = np.abs(near[1] - near[0])
 
     @property
     def kinked(self) -> Mask:
@@ -143,26 +285,26 @@ class _NearbyGradients:
             else np.zeros(leaf.size)
             for leaf in self._leaves.values()
         ]
-        self.unit: Vector = np.concatenate([*units, np.zeros(0)]).astype(np.float64)
+        self.unit: FlatArray = np.concatenate([*units, np.zeros(0)]).astype(np.float64)
         """How far each entry is moved for a step of 1; whole numbers are not moved."""
         eps = trial.precision(run)
         self._step, self._rounding = math.sqrt(eps) / SHORTER, rounding(self.unit.size, eps)
 
-    def one(self, index: int) -> Vector:
+    def one(self, index: int) -> FlatArray:
         """Return the direction that moves only one entry."""
         direction = np.zeros_like(self.unit)
         direction[index] = self.unit[index]
         return direction
 
-    def sides(self, direction: Vector) -> _Sides:
+    def sides(self, direction: FlatArray) -> _Sides:
         """Return the gradients on both sides along a direction."""
         return _Sides(self.pair(SHORTER * direction), self.pair(direction), self._rounding)
 
-    def pair(self, direction: Vector) -> list[Vector]:
+    def pair(self, direction: FlatArray) -> list[FlatArray]:
         """Return the gradients after a small step to either side."""
         return [self._gradient(side * self._step * direction) for side in (-1.0, 1.0)]
 
-    def _gradient(self, displacement: Vector) -> Vector:
+    def _gradient(self, displacement: FlatArray) -> FlatArray:
         ends = np.cumsum([leaf.size for leaf in self._leaves.values()])
         parts = zip(self._leaves.items(), np.split(displacement, ends), strict=False)
         moved = {
@@ -196,11 +338,11 @@ def _kinked(around: _NearbyGradients) -> dict[int, _Sides]:
     return {i: sides[i] for i in sorted(sides) if sides[i].kinked[i]}
 
 
-_Row = tuple[Vector, tuple[float, float]]
+_SlopeBounds = tuple[FlatArray, tuple[float, float]]
 """A direction, and the bounds of the slope along it."""
 
 
-def _alone(around: _NearbyGradients, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
+def _alone(around: _NearbyGradients, kinked: Mapping[int, _Sides]) -> Iterator[_SlopeBounds]:
     """Yield the one-sided slopes of each entry."""
     for index, sides in kinked.items():
         unit, error = around.unit[index], sides.error[index]
@@ -208,7 +350,7 @@ def _alone(around: _NearbyGradients, kinked: Mapping[int, _Sides]) -> Iterator[_
         yield around.one(index), (unit * (min(slopes) - error), unit * (max(slopes) + error))
 
 
-def _tied(around: _NearbyGradients, kinked: Mapping[int, _Sides]) -> Iterator[_Row]:
+def _tied(around: _NearbyGradients, kinked: Mapping[int, _Sides]) -> Iterator[_SlopeBounds]:
     """Yield the bounds along directions that move all entries of a group together, or some."""
     groups = _groups(kinked, _affected(around, kinked)) if len(kinked) > 1 else []
     if not groups:
