@@ -69,7 +69,7 @@ def segfault(tensor):
 @ends("RecursionError")
 def recursion_in_python(tensor):
     """Calls itself without end."""
-    attack(tensor)
+    attack(tensor)  # its name when it runs
 
 
 @ends("SIGSEGV", "RecursionError", cpu_seconds=600)

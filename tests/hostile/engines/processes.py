@@ -5,7 +5,6 @@ import numpy as np
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 
