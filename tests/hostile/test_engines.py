@@ -1,9 +1,7 @@
 """Hostile engines: only their own run fails, no other is affected, and nothing is left behind.
 
-A sample is a file in `engines/` with a function `attack(tensor)` for one probe's backward pass,
-and the ways in which that probe may end (`ENDS`: types of failures, None for success, "any" for
-either). If the protection needs namespaces, `SHARED` lists the ways without them; None means that
-the sample must not run without them.
+A sample is a function in a file in `engines/`. It becomes `attack(tensor)`, which one probe's
+backward pass calls; what stands in its file before the first sample stands before each of them.
 
 Every sample stops by itself, so that a guard that fails does not take the machine along. Each is
 always run in a forked child with namespaces of its own, unless it has to wait for a limit that
@@ -20,8 +18,9 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,6 @@ from harness.sandbox.limits import Limits
 from tests.harness.tiny import TINY, hosted
 
 HERE = Path(__file__).parent
-SAMPLES = sorted(path.stem for path in (HERE / "engines").glob("*.py"))
 SECONDS = 600.0
 CPU_SECONDS = 100
 """The limits of a sample that is not about time, which a slow and busy machine keeps too."""
@@ -61,22 +59,42 @@ IN_OTHER_WAYS = {
 """The cases of the default tier beside each sample in a forked child with its own namespaces."""
 
 
-def settings(sample: str) -> dict[str, Any]:
-    """The constants of the sample, by their names in capitals."""
-    tree = ast.parse((HERE / "engines" / f"{sample}.py").read_text(encoding="utf-8"))
-    found: dict[str, Any] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name in ("ENDS", "SHARED", "SLOW"):
-                found[name] = ast.literal_eval(node.value)
-            if name == "LIMITS":
-                found[name] = eval(ast.unparse(node.value), {})  # noqa: S307  products, for people
-    return found
+@dataclass(frozen=True)
+class Attack:
+    """A sample, from `@ends(*ends, shared=, slow=, **limits)` and the function below it."""
+
+    text: str
+    ends: Sequence[str | None]
+    """How its run may end: types of failures, None for success, "any" for either."""
+    shared: Sequence[str | None] | None
+    """The same without namespaces; None if it must not run without them."""
+    slow: bool
+    limits: Mapping[str, float]
+
+
+def _attacks(path: Path) -> Iterator[tuple[str, Attack]]:
+    """The samples of a file, which is read and never imported."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    samples = [
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.decorator_list
+    ]
+    before = lines[: samples[0].decorator_list[0].lineno - 1]
+    for node in samples:
+        function = ["def attack(tensor):\n", *lines[node.lineno : node.end_lineno]]
+        written = ast.unparse(node.decorator_list[0])
+        ends, options = eval(written, {"ends": lambda *ends, **options: (ends, options)})  # noqa: S307  ours
+        shared, slow = options.pop("shared", ends), options.pop("slow", False)
+        yield node.name, Attack("".join(before + function), ends, shared, slow, options)
+
+
+ATTACKS = dict(item for path in sorted((HERE / "engines").glob("*.py")) for item in _attacks(path))
 
 
 def _case(sample: str, way: str, world: str) -> Any:
-    usual = (way, world) == ("forked", "own") and not settings(sample).get("SLOW")
+    usual = (way, world) == ("forked", "own") and not ATTACKS[sample].slow
     in_default_tier = usual or (way, world, sample) in IN_OTHER_WAYS
     marks = [] if in_default_tier else [pytest.mark.slow]
     return pytest.param(
@@ -86,27 +104,22 @@ def _case(sample: str, way: str, world: str) -> Any:
 
 def _ways(sample: str) -> Iterator[tuple[str, str]]:
     yield from (("forked", "own"), ("forked", "shared"))
-    if settings(sample).get("SHARED", ()) is not None:
+    if ATTACKS[sample].shared is not None:
         yield "spawned", "shared"
-    if settings(sample).get("SHARED", ()) is None or ("spawned", "own", sample) in IN_OTHER_WAYS:
+    if ATTACKS[sample].shared is None or ("spawned", "own", sample) in IN_OTHER_WAYS:
         yield "spawned", "own"
 
 
-CASES = [_case(sample, *way) for sample in SAMPLES for way in _ways(sample)]
+CASES = [_case(sample, *way) for sample in sorted(ATTACKS) for way in _ways(sample)]
 
-PROBES = (HERE / "parts" / "canary.py").read_text(encoding="utf-8")
+PROBES = (HERE / "canary.py").read_text(encoding="utf-8")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the samples are Linux programs")
 
 
 def engine(sample: str) -> str:
     """The tiny engine with the sample's attack."""
-    text = (HERE / "engines" / f"{sample}.py").read_text(encoding="utf-8")
-    if sample.startswith("forge_"):
-        text = (HERE / "parts" / "forging.py").read_text(encoding="utf-8") + text
-    if "require_namespaces()" in text:
-        text = (HERE / "parts" / "guard.py").read_text(encoding="utf-8") + text
-    return f"{text}\n\n{attacked(TINY)}"
+    return f"{ATTACKS[sample].text}\n\n{attacked(TINY)}"
 
 
 def attacked(text: str) -> str:
@@ -217,13 +230,13 @@ def test_an_attack_affects_only_its_own_run(
     playground: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    said = settings(sample)
-    ends = said["ENDS"] if namespaces else said.get("SHARED", said["ENDS"])
+    attack = ATTACKS[sample]
+    ends = attack.ends if namespaces else attack.shared
     if ends is None:
         pytest.skip("only namespaces guard against it")
     before = contents(playground / "field")
-    generous = {"seconds": SECONDS, "cpu_seconds": CPU_SECONDS}
-    limits = Limits(**(generous | said.get("LIMITS", {})), namespaces=namespaces)
+    generous: dict[str, Any] = {"seconds": SECONDS, "cpu_seconds": CPU_SECONDS}
+    limits = Limits(**generous | attack.limits, namespaces=namespaces)
     with hosted(fork):
         runs = run_isolated(job(engine(sample), playground / "field" / "engine", limits))
     attacked, *others = runs
@@ -292,4 +305,4 @@ def test_the_documentation_names_existing_samples() -> None:
     rows = [line.rsplit("|", 2) for line in text.splitlines() if line.startswith("| ")]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row[1])}
     assert len(named) > 40
-    assert named <= set(SAMPLES)
+    assert named <= set(ATTACKS)

@@ -1,7 +1,0 @@
-"""Sends lists in lists."""
-
-ENDS = ["ForgedResult"]
-
-
-def attack(tensor):
-    send(b"\x91" * 10_000_000)

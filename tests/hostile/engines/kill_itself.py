@@ -1,9 +1,0 @@
-"""Kills its own process."""
-
-ENDS = ["SIGKILL"]
-
-
-def attack(tensor):
-    import os
-
-    os.kill(os.getpid(), 9)

@@ -1,7 +1,0 @@
-"""Calls itself without end."""
-
-ENDS = ["RecursionError"]
-
-
-def attack(tensor):
-    attack(tensor)
