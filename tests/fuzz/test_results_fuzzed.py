@@ -122,7 +122,7 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
     return open_catalogue([folder])
 
 
-Runs = Callable[[Job, bool | None], list[Run]]
+Runs = Callable[[Job], list[Run]]
 
 
 class Recorder:
@@ -132,10 +132,10 @@ class Recorder:
         self.real, self.known = real, dict[bytes, list[Run]]()
         self.data: st.DataObject | None = None
 
-    def __call__(self, job: Job, fork: bool | None) -> list[Run]:
+    def __call__(self, job: Job) -> list[Run]:
         key = msgspec.msgpack.encode(job)
         if key not in self.known:
-            self.known[key] = self.real(job, fork)
+            self.known[key] = self.real(job)
         runs = self.known[key]
         if self.data is None:
             return runs
