@@ -1,8 +1,14 @@
-"""The plugin's options. Importing this module is cheap: pytest does so in every run."""
+"""The plugin's options, and what a fresh process does that loads a patched engine.
+
+Importing this module is cheap: pytest does so in every run. A fresh process imports nothing else of
+ours before the user's `conftest.py`, which may set what NumPy reads when it is imported.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.plugin import PATCHED
@@ -49,9 +55,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Load the patched engine of this process, or start to record, before anything is imported."""
     if PATCHED in os.environ:
-        from harness.plugin.reloads import install_patched_engine
+        from harness.engines.loading import find_in_memory
 
-        install_patched_engine(os.environ[PATCHED])
+        task = json.loads(Path(os.environ[PATCHED]).read_text(encoding="utf-8"))
+        find_in_memory(Path(task["root"]), task["sources"])
     elif early_config.known_args_namespace.breaks is not None:
         from harness.grade.reach import CALLS
 
@@ -65,7 +72,6 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if PATCHED in os.environ:
         from harness.grade.running import fix_hypothesis
-        from harness.plugin.reloads import FirstFailure
 
         fix_hypothesis()
         config.pluginmanager.register(FirstFailure(), "breaklab-reloaded")
@@ -79,3 +85,13 @@ def pytest_configure(config: pytest.Config) -> None:
         session.is_recorded = is_recorded
         if session.runs_tests:
             CALLS.start()
+
+
+class FirstFailure:
+    """In the fresh process: writes down which test fails first."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the test to the file beside the task."""
+        if report.failed:
+            with Path(os.environ[PATCHED] + ".failed").open("a", encoding="utf-8") as file:
+                file.write(f"{report.nodeid}\n")

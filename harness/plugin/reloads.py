@@ -163,24 +163,8 @@ def same_options(config: pytest.Config) -> list[str]:
     return [*options, *(("-n0",) if config.pluginmanager.hasplugin("xdist") else ())]
 
 
-def install_patched_engine(file: str) -> None:
-    """Let the imports of this process find the engine that `run_reloaded` wrote to a file."""
-    task = json.loads(Path(file).read_text(encoding="utf-8"))
-    find_in_memory(Path(task["root"]), task["sources"])
-
-
 class RunFailed(Exception):
     """Pytest did not run the tests, which says nothing about the break."""
-
-
-class FirstFailure:
-    """In the fresh process: writes down which test fails first."""
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the test to the file beside the task."""
-        if report.failed:
-            with Path(os.environ[PATCHED] + ".failed").open("a", encoding="utf-8") as file:
-                file.write(f"{report.nodeid}\n")
 
 
 def run_reloaded(
