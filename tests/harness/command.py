@@ -80,7 +80,7 @@ def light_program(pages: Path | None = None) -> tuple[str, ...]:
 
     It does for another process what the fixtures `without_oracles` and `few_pages` do for this one.
     """
-    lines = ["from harness.runs import oracles", "oracles.find_spec = lambda _: None"]
+    lines = ["from harness.runs import cached_runs", "cached_runs.find_spec = lambda _: None"]
     lines += ["import os", f"os.environ.update({_other_caches()})"]
     if pages:
         lines += ["from pathlib import Path", "from harness.pages import catalogue"]
