@@ -102,6 +102,9 @@ class Unit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_course(path: Path) -> dict[str, Unit]:
     """Read the units of a `course.toml` in order, by name. Raises PageError for anything else."""
-    problem = "it is not a TOML file of units"
-    remedy = 'write a table `[name]` per unit, with `title`, `idea` and `pages = ["id", ...]`'
-    return read_toml(path, dict[str, Unit], problem, remedy)
+    return read_toml(
+        path,
+        dict[str, Unit],
+        "it is not a TOML file of units",
+        'write a table `[name]` per unit, with `title`, `idea` and `pages = ["id", ...]`',
+    )

@@ -157,6 +157,7 @@ OTHER_WRITERS = {
     "core/files.py": "this is the function",
     "grade/files.py": "a child's scratch folder",
     "learn/scratch_copy.py": "a new folder, which is renamed when it is complete",
+    "plugin/entry.py": "a temporary folder",
     "plugin/reloads.py": "a temporary folder",
     "plugin/sharing.py": "a temporary folder",
     "sandbox/confinement.py": "settings of the kernel",

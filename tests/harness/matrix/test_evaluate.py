@@ -1,5 +1,6 @@
 """The matrix end to end, on an engine and a catalogue that fit on a page."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from harness.pages.catalogue import Catalogue
 from harness.pages.probe import read_probes
 from harness.runs import cached_runs
 from harness.runs.cache import Cache
+from harness.runs.protocol import Job
 from tests.harness.matrix.tiny import ENGINE, SQUARE, SQUARE_ONE, page, plan, run, write_pages
 
 
@@ -85,7 +87,12 @@ def test_the_baseline_needs_only_the_runs_that_are_computed_in_parallel(
     own = [read_probes(text, path) for path, text in texts.items()]
     works = [replace(entry.work, probes=(*entry.work.probes, *probes)) for probes in own]
     baseline = Baseline(Cache(None), (CRASH, AUTOGRAD), select=True)
-    monkeypatch.setattr(cached_runs, "run_isolated", None)
+
+    def only_these(jobs: Sequence[Job], cache: Cache, processes: int) -> None:
+        cached_runs.run_in_parallel(jobs, cache, processes)
+        monkeypatch.setattr(cached_runs, "run_isolated", None)
+
+    monkeypatch.setattr(evaluate, "run_in_parallel", only_these)
     evaluate._complete(baseline, works, 1)
     assert baseline.unrepeatable(works[1].clean, works[1].probes) == {}
 
