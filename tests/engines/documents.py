@@ -35,6 +35,9 @@ class Listed:
 
     title: str
     target: str
+    unordered: bool = False
+    """It keeps a node's parents in a set, whose order depends on memory addresses. So does what
+    comes of a break in the order of the backward pass."""
 
     @property
     def module(self) -> str:
@@ -45,8 +48,8 @@ class Listed:
 ENGINES = (
     Listed("HIPS autograd 1.9.1", "autograd:make_vjp"),
     Listed("mygrad 2.5.0", "mygrad:Tensor"),
-    Listed("micrograd 0.1.0", "micrograd.engine:Value"),
-    Listed("nnetflow 2.0.5", "nnetflow.engine:Tensor"),
+    Listed("micrograd 0.1.0", "micrograd.engine:Value", unordered=True),
+    Listed("nnetflow 2.0.5", "nnetflow.engine:Tensor", unordered=True),
 )
 
 
@@ -114,9 +117,10 @@ Written by `python -m tests.engines.documents`. Each engine is the unmodified re
 are applied to its source in memory. A cell has the headline (✗ crash, ≠ silent corruption, =
 disguised as correct, · not reached, ~ a convention), the number of sites, and how many runs end
 as the page predicts for engines that accumulate gradients as this one does. A crash in place of a
-silent corruption is not a failure: it is how this engine responds to the same bug. Counts may vary
-by a run or two if an engine keeps its graph in sets, whose order depends on memory addresses. A
-dash: the break has no site in the engine, or the engine cannot run any probe of its page.
+silent corruption is not a failure: it is how this engine responds to the same bug. micrograd and
+nnetflow keep a node's parents in a set, whose order depends on memory addresses: there, the result
+of a break in the order of the backward pass varies from one process to the next. A dash: the
+break has no site in the engine, or the engine cannot run any probe of its page.
 Misplaced: the patch is not the change that the page describes."""
 
 
