@@ -21,7 +21,7 @@ from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.statements import silent_on
 from harness.grade.probes import prepare_bare
-from harness.matrix.plan import size_of
+from harness.matrix.evaluation import size_of
 from harness.pages.catalogue import unknown
 from harness.pages.front_matter import UNSTATED, Claims, ProbeTable
 from harness.pages.page import Page

@@ -65,7 +65,7 @@ def doctor(
 
     diagnosis = session.run(examine)
     if json:
-        from harness.report.doctor_facts import in_json  # slow to import, like the diagnosis
+        from harness.report.doctor import in_json  # slow to import, like the diagnosis
 
         print_json(in_json(diagnosis))
     else:

@@ -63,7 +63,7 @@ def show_kill_matrix(
     from harness.matrix.plan import choose
     from harness.report.files import html_room, require_writable
     from harness.report.language import open_language
-    from harness.report.matrix_markdown import to_markdown
+    from harness.report.matrix import to_markdown
 
     to_pipe = {"--json": json, "--markdown -": markdown == Path("-")}
     require_one(to_pipe, message("leave one out"))
@@ -117,7 +117,7 @@ def _show(
     verbose: bool,
 ) -> None:
     from harness.report.findings import show_left_out
-    from harness.report.matrix_terminal import show_accepted
+    from harness.report.matrix import show_accepted
 
     if accepted is not None:
         show_accepted(session.console, accepted)
@@ -127,7 +127,7 @@ def _show(
 
 def _cached_matrix(session: CommandSession, choice: Choice, start: float) -> Matrix | None:
     """Return the cached matrix, with the time this took, if nothing it depends on has changed."""
-    from harness.matrix.cached import MATRICES
+    from harness.matrix.evaluation import MATRICES
 
     key = choice.matrix_key
     cached = session.cache.get(MATRICES, [key]).get(key)
@@ -139,7 +139,7 @@ def _evaluated_matrix(
 ) -> tuple[Matrix, list[Path] | None]:
     """Return the matrix, and the files that `--accept` has written."""
     from harness.matrix import verdict
-    from harness.matrix.cached import MATRICES
+    from harness.matrix.evaluation import MATRICES
     from harness.matrix.plan import plan_matrix
 
     plan = plan_matrix(choice, session.cache)
@@ -157,7 +157,7 @@ def _seconds(start: float) -> float:
 def _evaluate_all(session: CommandSession, plan: Plan) -> Evaluations:
     """Run the plan with a progress line. If it is interrupted, print how much was finished."""
     from harness.experiment.baseline import Baseline
-    from harness.matrix.evaluate import evaluate_all
+    from harness.matrix.plan import evaluate_all
     from harness.report.bar import ProgressBar
 
     total = len(plan.entries)

@@ -90,7 +90,7 @@ class Unbroadcasting(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What the doctor found: see `harness.report.doctor_facts` for its JSON."""
+    """What the doctor found: see `harness.report.doctor` for its JSON."""
 
     schema: int
     engine: str

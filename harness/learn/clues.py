@@ -27,7 +27,7 @@ from harness.diagnostics.trajectory import compare_logs
 from harness.experiment.baseline import Baseline, CleanRun
 from harness.experiment.patching import Experiment
 from harness.matrix.committed import committed_file, read_committed
-from harness.matrix.plan import size_of
+from harness.matrix.evaluation import size_of
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.pages.probe import Probe

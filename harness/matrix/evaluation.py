@@ -1,20 +1,30 @@
-"""The input of a matrix: a report on every break, variant and control."""
+"""The input of a matrix: a report on every break, variant and control, and how it is cached.
+
+An evaluation depends on the page, the engine, the variant and the shared probes, and on Python, the
+libraries and all of our own code. Most runs never reach the patch and are the same for every page:
+these common reports are stored once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+
+import msgspec
+import numpy as np
 
 from harness.core.message import Message
 from harness.core.report import EngineReport, Report, RunReport
 from harness.core.vocabulary import Loss
 from harness.diagnostics import Diagnostic
-from harness.matrix.records import FalseAlarm
+from harness.matrix.records import FalseAlarm, Matrix
 from harness.pages.conventions import Conventions
 from harness.pages.front_matter import Pardon
-from harness.pages.probe import ProbeKind
+from harness.pages.probe import Probe, ProbeKind
+from harness.runs.cache import Cache, ResultKind
 
 CleanAlarms = dict[str, list[FalseAlarm]]
 """Alarms about the unpatched engine, by probe."""
@@ -27,6 +37,15 @@ class Size:
     kind: ProbeKind
     elements: int
     """The number of elements in its inputs."""
+
+
+def size_of(probe: Probe) -> Size:
+    """Return the kind of a probe and the number of elements in its inputs."""
+    elements = sum(
+        math.prod(leaf.shape) if leaf.shape is not None else np.size(np.asarray(leaf.values))
+        for leaf in probe.leaves
+    )
+    return Size(probe.kind, elements)
 
 
 @dataclass(frozen=True)
@@ -137,3 +156,63 @@ def false_alarms(
 ) -> list[FalseAlarm]:
     """Return the alarms on a run of a correct engine."""
     return [FalseAlarm(where, name, probe, loss, str(text)) for name, text in alarms.items()]
+
+
+# ----- The cache -----
+
+
+class StoredEvaluation(msgspec.Struct, frozen=True):
+    """An evaluation as it is stored and sent between processes."""
+
+    evaluation: Evaluation
+    """Its report has no runs."""
+    runs: list[int | RunReport]
+    """A number is a position among the common reports."""
+    repeatable: bool
+
+
+EVALUATIONS: ResultKind[StoredEvaluation] = ResultKind("evaluation", StoredEvaluation)
+COMMON: ResultKind[list[RunReport]] = ResultKind(
+    "common reports",
+    list[RunReport],
+    is_repeatable=lambda runs: bool(runs) and all(run.repeatable for run in runs),
+)
+MATRICES: ResultKind[Matrix] = ResultKind("matrix", Matrix)
+"""Whole matrices, so that no evaluation has to be read if nothing has changed."""
+
+
+def pack(evaluation: Evaluation, common: Sequence[RunReport]) -> StoredEvaluation:
+    """Return the evaluation as it is stored beside these common reports."""
+    positions = {(run.probe, run.loss): position for position, run in enumerate(common)}
+    runs: list[int | RunReport] = []
+    for run in evaluation.report.runs:
+        position = positions.get((run.probe, run.loss))
+        runs.append(run if position is None or common[position] != run else position)
+    report = msgspec.structs.replace(evaluation.report, runs=[])
+    return StoredEvaluation(replace(evaluation, report=report), runs, evaluation.report.repeatable)
+
+
+def unpack(stored: StoredEvaluation, common: Sequence[RunReport]) -> Evaluation:
+    """Return the evaluation that was packed with the same common reports.
+
+    Raises IndexError if there are fewer of them.
+    """
+    runs = [common[run] if isinstance(run, int) else run for run in stored.runs]
+    report = msgspec.structs.replace(stored.evaluation.report, runs=runs)
+    return replace(stored.evaluation, report=report)
+
+
+def cached_common(cache: Cache, shared: bytes) -> list[RunReport]:
+    """Return the common reports; empty if they are not cached."""
+    return cache.get(COMMON, [shared]).get(shared, [])
+
+
+def cached_evaluations(
+    cache: Cache, keys: Iterable[bytes], common: Sequence[RunReport]
+) -> dict[bytes, Evaluation]:
+    """Return the cached evaluations that need no other common reports than these."""
+    return {
+        key: unpack(stored, common)
+        for key, stored in cache.get(EVALUATIONS, list(keys)).items()
+        if all(run < len(common) for run in stored.runs if isinstance(run, int))
+    }

@@ -1,38 +1,51 @@
-"""The plan of a matrix, made before anything runs, so that an invalid page is reported at once.
+"""The plan of a matrix, and running it page by page, in as many processes as there are cores.
 
-Controls come first: they decide whether the rest can be believed.
+The plan is made before anything runs, so that an invalid page is reported at once. Controls come
+first: they decide whether the rest can be believed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
+import msgspec
 
 from harness.core.errors import BreaklabError, DoesNotApply, UsageError
-from harness.core.message import message
+from harness.core.message import as_parts, from_parts, message
 from harness.core.report import EngineReport, Report, RunReport
 from harness.engines.engine import Engine
-from harness.experiment.lab import report_absence
+from harness.experiment.baseline import Baseline
+from harness.experiment.cached import engine_facts, page_facts
+from harness.experiment.lab import add_stages, report_absence, run_lab, unreached_reports, usable
 from harness.experiment.patching import Experiment, prepare
-from harness.matrix.cached import (
+from harness.matrix.committed import committed_file, read_committed
+from harness.matrix.evaluation import (
+    COMMON,
+    EVALUATIONS,
     MATRICES,
+    CleanAlarms,
+    Evaluation,
+    Evaluations,
+    StoredEvaluation,
     cached_common,
     cached_evaluations,
-    page_key,
-    shared_key,
+    false_alarms,
+    pack,
+    size_of,
+    unpack,
 )
-from harness.matrix.committed import committed_file, read_committed
-from harness.matrix.evaluation import Evaluation, Size
 from harness.pages.catalogue import BUNDLED, Catalogue, nearest
 from harness.pages.front_matter import Break, Control, TrainingBreak, Variant
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache, key_of
+from harness.runs.cached_runs import run_in_parallel
+from harness.sandbox.hosts import close_hosts
+from harness.sandbox.parallel import available_cores, map_in_parallel
 
 
 @dataclass(frozen=True)
@@ -77,12 +90,18 @@ class Choice:
 
     @cached_property
     def shared_key(self) -> bytes:
-        """The key of what every page's evaluation depends on."""
-        return shared_key(self.catalogue, self.engine, self.variant)
+        """The key of the common reports: of what every page's evaluation depends on."""
+        facts = (
+            engine_facts(self.engine),
+            page_facts(self.variant) if self.variant else None,
+            [probe.identity for probe in self.catalogue.shared_probes.values()],
+            self.catalogue.diagnostic_texts,
+        )
+        return key_of(COMMON, facts)
 
     def key(self, page: Page) -> bytes:
         """Return the key of a page's evaluation."""
-        return page_key(self.shared_key, page)
+        return key_of(EVALUATIONS, (self.shared_key, page_facts(page)))
 
     @property
     def matrix_key(self) -> bytes:
@@ -187,15 +206,6 @@ def plan_matrix(choice: Choice, cache: Cache) -> Plan:
     )
 
 
-def size_of(probe: Probe) -> Size:
-    """Return the kind of a probe and the number of elements in its inputs."""
-    elements = sum(
-        math.prod(leaf.shape) if leaf.shape is not None else np.size(np.asarray(leaf.values))
-        for leaf in probe.leaves
-    )
-    return Size(probe.kind, elements)
-
-
 def _select(
     catalogue: Catalogue,
     breaks: list[Page],
@@ -271,3 +281,137 @@ def _root(path: str, roots: Collection[Path]) -> Path:
     """Return the catalogue root that contains a file; the innermost if roots are nested."""
     inside = [root for root in roots if Path(path).is_relative_to(root)]
     return max(inside, key=lambda root: len(root.parts))
+
+
+# ----- Running a plan -----
+
+Progress = Callable[[int, str], None]
+"""A function of the number of finished pages and the id of the last one."""
+
+
+def evaluate_all(
+    plan: Plan,
+    baseline: Baseline,
+    *,
+    processes: int | None = None,
+    progress: Progress = lambda _done, _page: None,
+) -> Evaluations:
+    """Run the plan, and return the evaluations.
+
+    Raises EnvironmentProblem if the engine does not load.
+    """
+    if plan.choice.engine.foreign:
+        plan = replace(plan, breaks=tuple(_usable(entry, baseline) for entry in plan.breaks))
+    evaluations: dict[str, Evaluation] = {}
+    clean: CleanAlarms = {}
+    with closing(_evaluate_in_order(plan, baseline, processes or available_cores())) as results:
+        for done, (entry, evaluation) in enumerate(results, start=1):
+            evaluations[entry.page.id] = evaluation
+            clean = {**evaluation.clean, **clean}
+            progress(done, entry.page.id)
+    shared = plan.choice.catalogue.shared_probes
+    return Evaluations(
+        engine=plan.choice.report,
+        diagnostics=tuple(baseline.diagnostics),
+        breaks=tuple(evaluations[entry.page.id] for entry in plan.breaks),
+        variants=tuple(evaluations[entry.page.id] for entry in plan.variants),
+        controls=tuple(evaluations[entry.page.id] for entry in plan.controls),
+        clean=tuple(alarm for alarms in clean.values() for alarm in alarms),
+        shared={name: size_of(probe) for name, probe in shared.items()},
+        conventions=plan.choice.catalogue.conventions,
+    )
+
+
+def _usable(entry: Entry, baseline: Baseline) -> Entry:
+    """Return the entry with the probes on which the unbroken foreign engine is right."""
+    if not isinstance(entry.work, Experiment):
+        return entry
+    return replace(entry, work=usable(entry.work, baseline))
+
+
+def _evaluate_in_order(
+    plan: Plan, baseline: Baseline, processes: int
+) -> Generator[tuple[Entry, Evaluation], None, None]:
+    """Yield each entry with its evaluation, in the order of the plan.
+
+    The processes are forked once the baseline is complete, so that none of them repeats it.
+    """
+    fresh = [entry for entry in plan.entries if not isinstance(entry.work, Evaluation)]
+    experiments = [entry.work for entry in fresh if isinstance(entry.work, Experiment)]
+    _complete(baseline, experiments, processes)
+    close_hosts()  # the libraries that those of this process have imported are not needed again
+    common = plan.common
+    if experiments and not common:
+        shared = list(plan.choice.catalogue.shared_probes.values())
+        common = unreached_reports(baseline.clean(experiments[0].clean, shared))
+        baseline.cache.put(COMMON, {plan.choice.shared_key: common})
+    _INHERITED.append((fresh, baseline, common))
+    try:
+        indices = range(len(fresh))
+        with closing(map_in_parallel(_evaluate_nth, indices, min(processes, len(fresh)))) as stored:
+            evaluations = _stored(fresh, stored, baseline.cache, common)
+            for entry in plan.entries:
+                cached = entry.work
+                yield entry, cached if isinstance(cached, Evaluation) else next(evaluations)
+    finally:
+        _INHERITED.pop()
+
+
+def _complete(baseline: Baseline, experiments: Sequence[Experiment], processes: int) -> None:
+    """Compute the baseline on the probes of all experiments, so that each oracle starts once.
+
+    Probes of different pages may share a name; their verdicts are computed in separate turns.
+    """
+    waiting = [(item.clean, probe) for item in experiments for probe in item.probes]
+    if waiting:
+        probes = {probe.identity: probe for _, probe in waiting}
+        jobs = baseline.jobs(waiting[0][0], list(probes.values()))
+        run_in_parallel(jobs, baseline.cache, processes)
+    while waiting:
+        turn: dict[str, Probe] = {}
+        for _, probe in waiting:
+            turn.setdefault(probe.name, probe)
+        baseline.complete(waiting[0][0], list(turn.values()))
+        waiting = [(clean, probe) for clean, probe in waiting if turn[probe.name] != probe]
+
+
+def _stored(
+    entries: Iterable[Entry], results: Iterable[bytes], cache: Cache, common: Sequence[RunReport]
+) -> Iterator[Evaluation]:
+    """Put each result into the cache, and yield its evaluation."""
+    for entry, data in zip(entries, results, strict=True):
+        stored = msgspec.msgpack.decode(data, type=StoredEvaluation, dec_hook=from_parts)
+        cache.put(EVALUATIONS, {entry.key: stored})
+        yield unpack(stored, common)
+
+
+_INHERITED: list[tuple[Sequence[Entry], Baseline, Sequence[RunReport]]] = []
+"""Data that forked processes inherit, so that it need not be sent."""
+
+
+def _evaluate_nth(index: int) -> bytes:
+    entries, baseline, common = _INHERITED[-1]
+    evaluation = pack(_evaluate(entries[index], baseline), common)
+    return msgspec.msgpack.encode(evaluation, enc_hook=as_parts)
+
+
+def _evaluate(entry: Entry, baseline: Baseline) -> Evaluation:
+    page, work = entry.page, entry.work
+    assert not isinstance(work, Evaluation)
+    report = work if isinstance(work, Report) else run_lab(work, baseline)
+    is_break = isinstance(page.front, Break)
+    if is_break and isinstance(work, Experiment) and not any(run.caught_by for run in report.runs):
+        report = add_stages(work, baseline, report)  # a survivor: say where the fault is lost
+    evaluation = Evaluation(
+        family=page.front.family,
+        report=report,
+        pardon=page.front.pardon if isinstance(page.front, Break) else None,
+        own={probe.name: size_of(probe) for probe in page.probes},
+    )
+    if isinstance(work, Experiment):
+        probes = [probe for probe in work.probes if probe.name not in report.left_out]
+        for (name, loss), run in baseline.clean(work.clean, probes).items():
+            key = evaluation.probe_key(name)
+            alarms = false_alarms("clean", key, loss, run.alarms)
+            evaluation.clean.setdefault(key, []).extend(alarms)
+    return evaluation

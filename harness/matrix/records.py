@@ -5,6 +5,8 @@ Schema 1: keys may be added, never renamed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Literal
 
 import msgspec
@@ -24,6 +26,10 @@ BreakFate = Literal[
 not the change that the page describes. `crashes-only`: caught, but never silently wrong, so it
 cannot be overlooked.
 """
+
+
+Mark = Literal["sole", "caught", "missed", "declined", "unasked"]
+"""What a diagnostic says about a break; `sole`: it alone catches it. See the fields of BreakRow."""
 
 
 class Witness(msgspec.Struct, frozen=True):
@@ -67,6 +73,14 @@ class BreakRow(msgspec.Struct, frozen=True):
     pardon: Pardon | None
     why: str
     """For a survivor, the stage at which the fault is lost; if misplaced, what shows it."""
+
+    def mark(self, diagnostic: str) -> Mark:
+        """Return what a diagnostic says about the break."""
+        if diagnostic in self.caught_by:
+            return "sole" if len(self.caught_by) == 1 else "caught"
+        if diagnostic in self.missed_by:
+            return "missed"
+        return "declined" if diagnostic in self.declined else "unasked"
 
     @property
     def judged(self) -> bool:
@@ -174,3 +188,19 @@ class Matrix(msgspec.Struct, frozen=True):
     seconds: float
     repeatable: bool = True
     """Whether evaluating the same pages again would give the same matrix."""
+
+    @property
+    def ran(self) -> list[DiagnosticRow]:
+        """The diagnostics that judged some run."""
+        return [row for row in self.diagnostics if row.name not in self.skipped]
+
+    @property
+    def lost(self) -> list[BreakRow]:
+        """The breaks that no diagnostic catches, by their fate."""
+        return [row for row in self.breaks if not row.caught_by]
+
+
+def by_family(rows: Iterable[BreakRow]) -> list[tuple[str, list[BreakRow]]]:
+    """Return the breaks of each family, in alphabetical order."""
+    ordered = sorted(rows, key=lambda row: (row.family, row.break_))
+    return [(name, list(own)) for name, own in groupby(ordered, key=lambda row: row.family)]

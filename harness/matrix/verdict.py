@@ -1,7 +1,8 @@
-"""Comparing the matrix with the committed ones, and committing a new one."""
+"""From evaluations to the matrix, compared with the committed one; and committing a new one."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,19 +11,116 @@ import msgspec
 from harness.core.errors import EnvironmentProblem, NotAccepted
 from harness.core.message import message
 from harness.core.vocabulary import headline
-from harness.matrix.analysis import break_row
-from harness.matrix.build import build_matrix
+from harness.matrix.analysis import (
+    break_row,
+    break_rows,
+    control_rows,
+    diagnostic_rows,
+    family_rows,
+    variant_rows,
+)
 from harness.matrix.committed import (
+    ACCEPT,
     Committed,
     commit_row,
     compare,
     read_committed,
+    with_committed,
     write_committed,
 )
-from harness.matrix.controls import control_rows
 from harness.matrix.evaluation import Evaluation, Evaluations
 from harness.matrix.plan import Entry, Plan
-from harness.matrix.records import BreakRow, Difference, Matrix
+from harness.matrix.records import BreakRow, ControlRow, Difference, Matrix
+
+
+def build_matrix(
+    evaluations: Evaluations,
+    *,
+    committed: Mapping[str, Committed] | None = None,
+    differences: Sequence[Difference] | None = None,
+    survivors: Collection[str] = (),
+    seconds: float = 0.0,
+) -> Matrix:
+    """Return everything that follows from the evaluations.
+
+    Parameters
+    ----------
+    evaluations : Evaluations
+        The evaluation of each page.
+    committed : mapping of str to Committed, optional
+        The rows that were last accepted, by break; None if nothing is committed.
+    differences : sequence of Difference, optional
+        Where the rows differ from the committed ones; None if nothing is committed.
+    survivors : collection of str
+        The breaks that survive their own catalogue: a pardon holds although the diagnostic of
+        another one catches them.
+    seconds : float
+        The time that the evaluation took.
+    """
+    rows = [
+        with_committed(row, committed or {}, evaluations.skipped) for row in break_rows(evaluations)
+    ]
+    controls = control_rows(evaluations)
+    new = [
+        row.break_
+        for row in rows
+        if differences is not None and row.break_ not in (committed or {})
+    ]
+    problems = _problems(rows, controls, differences, new, survivors)
+    if evaluations.engine.foreign and not any(row.judged for row in rows):
+        name = evaluations.engine.name
+        problems.append(
+            f"nothing was judged: on {name}, no probe gives the right result and runs these breaks"
+        )
+    return Matrix(
+        schema=1,
+        engine=evaluations.engine,
+        agrees=not problems,
+        problems=problems,
+        controls=controls,
+        diagnostics=diagnostic_rows(evaluations, rows),
+        skipped=evaluations.skipped,
+        breaks=rows,
+        families=family_rows(rows),
+        variants=variant_rows(evaluations),
+        clean=list(evaluations.clean),
+        differences=None if differences is None else list(differences),
+        new=new,
+        seconds=seconds,
+        repeatable=all(page.report.repeatable for page in evaluations.everything),
+    )
+
+
+def _problems(
+    rows: Sequence[BreakRow],
+    controls: Sequence[ControlRow],
+    differences: Sequence[Difference] | None,
+    new: Collection[str],
+    survivors: Collection[str],
+) -> list[str]:
+    """Return what is wrong, the most serious first: if a control fails, no matrix counts."""
+    problems = [
+        f"the control `{row.control}` fails: {row.problems[0]}"
+        + (f" (and {len(row.problems) - 1} more)" if row.problems[1:] else "")
+        for row in controls
+        if row.problems
+    ]
+    problems += [
+        row.problem for row in rows if row.problem and not (row.pardon and row.break_ in survivors)
+    ]
+    if changed := {difference.break_ for difference in differences or ()}.difference(new):
+        problems.append(f"{_breaks(changed)} not as committed; once you know why, run `{ACCEPT}`")
+    if new:
+        accept = "review what catches it, then add `--accept` to the command"
+        problems.append(f"{_breaks(new)} new, and in no committed matrix; {accept}")
+    return problems
+
+
+def _breaks(names: Collection[str]) -> str:
+    return "1 break is" if len(names) == 1 else f"{len(names)} breaks are"
+
+
+# ----- The committed matrix -----
 
 
 def judge_matrix(plan: Plan, evaluations: Evaluations, seconds: float) -> Matrix:

@@ -15,7 +15,7 @@ RENDERERS: Mapping[str, str] = {
     "MythReport": "myth:show_myth",
     "ExerciseReport": "exercise:show_exercise",
     "PageCheck": "findings:show_check",
-    "Matrix": "matrix_terminal:show_matrix",
+    "Matrix": "matrix:show_matrix",
     "Diagnosis": "doctor:show_diagnosis",
 }
 """The renderer, as `module:function` below `harness.report`, by the name of the report's type: a

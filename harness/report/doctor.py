@@ -1,20 +1,303 @@
-"""A diagnosis on a terminal."""
+"""What the doctor found out about an engine, in words: see `harness.doctor.diagnosis`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
 
+import msgspec
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.core.message import as_text
 from harness.core.vocabulary import Lack, shortened, some
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Applicability, Application, Diagnosis
+from harness.doctor.roots import Feature, Use
+from harness.engines.survey import Reducer
 from harness.experiment.conformance import Fit
-from harness.report.doctor_facts import accumulation, storage, unbroadcasting
-from harness.report.doctor_summary import heading_of, show_summary, witness_of
 from harness.report.terminal import Screen, counted, places
+
+
+def in_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return the table for JSON. Schema 1: keys may be added, never renamed."""
+    table: dict[str, Any] = msgspec.to_builtins(diagnosis, enc_hook=as_text)
+    return table | {
+        "defects": [
+            {"root": root_of(defect), **record}
+            for defect, record in zip(diagnosis.defects, table["defects"], strict=True)
+        ],
+        "storage": list(storage(diagnosis)),
+        "accumulation": list(accumulation(diagnosis)),
+        "unbroadcasting": list(unbroadcasting(diagnosis)),
+    }
+
+
+# ----- What looks wrong -----
+
+_USES: Mapping[str, str] = {
+    Use.CREATED: "broadcasting to a new axis",
+    Use.STRETCHED: "broadcasting of a stretched axis",
+    Use.BROADCASTING: "broadcasting",
+    Use.LEAF_TWICE: "a leaf that is used twice",
+    Use.RESULT_TWICE: "a result that is used twice",
+    Use.TWICE: "a tensor that is used twice",
+    Use.CHAIN: "a backward pass through several ops",
+    Use.SECOND: "a result as the second operand",
+}
+
+_USES_OF_AN_OP: Mapping[str, str] = {
+    Use.CREATED: " with a new axis",
+    Use.STRETCHED: " with a stretched axis",
+    Use.SAME: " of a tensor and itself",
+}
+
+
+def root_of(defect: Defect) -> str:
+    """Return what the probes that show a defect have in common, in a few words."""
+    return words_of(defect.feature) if defect.feature else f"`{defect.probe}`"
+
+
+def words_of(feature: Feature) -> str:
+    """Return a feature in a few words."""
+    if feature.op:
+        return f"`{feature.op}`" + _USES_OF_AN_OP.get(feature.detail, "")
+    return _USES[feature.detail]
+
+
+# ----- Storage -----
+
+_STORED = {
+    "scalars": "a tensor is a single number: probes use NumPy arrays of them, with NumPy's shapes",
+    "functional": (
+        "it differentiates functions: a probe is the function, traced for each of its leaves"
+    ),
+}
+"""By the kind of engine."""
+
+
+def storage(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what storing does to shapes and dtypes."""
+    found = diagnosis.storage
+    if diagnosis.kind in _STORED:
+        yield _STORED[diagnosis.kind]
+    if found.shape_changes:
+        changes = "; ".join(
+            f"{change.shape} is "
+            + ("refused" if change.stored is None else f"stored as {change.stored}")
+            for change in found.shape_changes
+        )
+        yield f"shapes are changed: {changes}; only probes of the other ranks can be judged"
+    if found.dtype != "float64":
+        yield f"float64 is stored as {found.dtype}, and compared in that precision"
+    if found.reads_late:
+        yield (
+            "a rule reads the value of its operand when it runs: a step between the forward and "
+            "the backward pass changes the gradient"
+        )
+
+
+# ----- Accumulation -----
+
+_BEFORE = {
+    "none": "a leaf has no gradient before the first backward pass, which stores the first one",
+    "zeros": "every leaf starts with a buffer of zeros",
+    "number": "a gradient starts as a Python number",
+}
+_SECOND = {
+    "returned": "gradients are returned, not stored, so nothing is accumulated",
+    "in place": "a second backward pass adds into the same array",
+    "rebound": "a second backward pass makes a new array",
+    "replaced": "a second backward pass replaces the gradient instead of adding to it",
+    "refused": "a second backward pass is refused",
+}
+
+
+_UNSUMMED = {
+    ("crash", "crash"): "a gradient of the wrong shape crashes where it is added",
+    ("crash", "stored"): "a gradient of the wrong shape crashes where it is added to a leaf",
+    ("crash", ""): "a gradient of the wrong shape crashes where it is added to a leaf",
+    ("stored", "crash"): (
+        "a gradient of the wrong shape is stored silently in a leaf, and crashes inside the graph"
+    ),
+    ("stored", "stored"): "a gradient of the wrong shape is stored silently",
+    ("stored", ""): "a gradient of the wrong shape is stored silently in a leaf",
+    ("", "crash"): "a gradient of the wrong shape crashes inside the graph",
+    ("", "stored"): "a gradient of the wrong shape is passed on silently inside the graph",
+}
+"""What happened to a gradient that was not summed, in a leaf and inside the graph."""
+
+
+def accumulation(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield how gradients are accumulated."""
+    found = diagnosis.accumulation
+    if found.second_backward == "returned":
+        yield _SECOND["returned"]
+        return
+    for table, key in ((_BEFORE, found.initial_gradient), (_SECOND, found.second_backward)):
+        if key in table:
+            yield table[key]
+    if found.shares_memory:
+        yield "a gradient is stored without a copy, and shares memory with another one"
+    if text := _UNSUMMED.get((found.unsummed_in_leaf, found.unsummed_inside)):
+        yield text
+
+
+# ----- Un-broadcasting -----
+
+_UNBROADCASTING = {
+    "scalars": "none: a number has no shape",
+    "named": ("judging by the name, {names}; no function was observed to sum ones((4, 3)) to (3,)"),
+    "inside": "it un-broadcasts inside its ops, not in a separate function",
+    "missing": "it does not un-broadcast: {reason}",
+    "refused": "it does not broadcast: {reason}",
+    "unknown": "none was found",
+}
+
+
+def unbroadcasting(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield how gradients are summed to the shapes of operands."""
+    found = diagnosis.unbroadcasting
+    if found.kind == "functions":
+        for reducer in diagnosis.reducers:
+            yield from _reducer(reducer) if reducer.callers else ()
+    else:
+        names = ", ".join(f"`{name}`" for name in found.names)
+        yield _UNBROADCASTING[found.kind].format(names=names, reason=found.reason)
+
+
+def _reducer(reducer: Reducer) -> Iterator[str]:
+    yield f"`{reducer.name}` ({reducer.file}) sums ones((4, 3)) to {reducer.shape}"
+    if reducer.central:
+        yield f"it is central: every op's gradient passes through `{reducer.central}`"
+    else:
+        yield "each op calls it: " + "; ".join(
+            f"{op} in {', '.join(f'`{caller}`' for caller in callers)}"
+            for op, callers in reducer.callers.items()
+        )
+    for flaw in reducer.flaws:
+        yield f"`{reducer.name}` is wrong: {flaw}"
+
+
+# ----- A diagnosis in at most 15 lines at 80 columns: what matters, and what to type next -----
+
+MOST_LINES = 15
+"""The number of lines, if the console has 80 columns."""
+
+
+def show_summary(console: Screen, diagnosis: Diagnosis, argument: str | None) -> None:
+    """Print the summary; `argument` is what the user called the engine, None for harness.toml."""
+    head, tail = list(_head(diagnosis)), list(_tail(diagnosis, argument))
+    room = MOST_LINES - sum(_height(console, row) for row in (*head, *tail))
+    for row in (*head, *_fitting(console, diagnosis.defects, room), *tail):
+        console.print(row, soft_wrap=isinstance(row, Text))
+
+
+def heading_of(defect: Defect) -> Text:
+    """Return what looks wrong, where, and which break behaves alike."""
+    place = f" ({defect.site.file}:{defect.site.line})" if defect.site else ""
+    alike = " or ".join(f"`{item.break_}`" for item in defect.alike)
+    return Text.assemble(
+        (root_of(defect), "bold"),
+        place,
+        f" behaves like {alike}" if alike else "",
+    )
+
+
+def witness_of(defect: Defect) -> Text:
+    """Return the most basic probe that shows a defect, with its numbers or its failure."""
+    others = f" (and {len(defect.probes)} more)" if defect.probes else ""
+    return Text.assemble(
+        (f"{defect.probe}{others}: ", "dim"),
+        (f"{defect.kind}: ", "magenta"),
+        str(defect.evidence),
+    )
+
+
+# ----- The rows -----
+
+
+def _head(diagnosis: Diagnosis) -> Iterator[RenderableType]:
+    yield Text.assemble((diagnosis.engine, "bold"), f", {counted(diagnosis.files, 'file')}")
+    interface = diagnosis.interface
+    calls = [interface[name] for name in ("leaf", "grad", "backward", "pull") if name in interface]
+    yield _row("Calls", "; ".join(calls))
+    yield _row("Gradients", "; ".join(islice(accumulation(diagnosis), 2)))
+    if diagnosis.defects:
+        order = ", the most basic first" if len(diagnosis.defects) > 1 else ""
+        count = Text(counted(len(diagnosis.defects), "finding"), "bold red")
+        yield _row("Looks wrong", count + order)
+    elif diagnosis.judged:
+        yield _row("Looks wrong", Text("nothing", "green"))
+    else:
+        yield Text("Nothing was judged.", "bold red")
+
+
+def _tail(diagnosis: Diagnosis, argument: str | None) -> Iterator[RenderableType]:
+    right = sum(item.verdict == "fits" for item in diagnosis.probes)
+    breaks, probes = len(diagnosis.breaks), len(diagnosis.probes)
+    yield _row(
+        "Breaks",
+        f"{len(diagnosis.usable)} of {breaks} can be tried; {right} of {probes} probes judge them"
+        if right
+        else f"none can be tried: none of {probes} probes gives the right result",
+    )
+    name = "" if argument is None else f" {shlex.quote(argument)}"
+    option = name and f" --engine{name}"
+    alike = next((item.break_ for defect in diagnosis.defects for item in defect.alike), None)
+    if alike:
+        yield _command("Next", f"harness show {alike}")
+    elif diagnosis.usable:
+        yield _command("Next", f"harness break {diagnosis.usable[0].break_}{option}")
+    yield _command("More", f"harness doctor{name} --all")
+
+
+_COLUMN = 12
+"""The width of the labels."""
+
+
+def _row(label: str, text: str | Text) -> RenderableType:
+    table = Table.grid()
+    table.add_column(style="bold", width=_COLUMN)
+    table.add_column(overflow="fold")
+    table.add_row(label, text if isinstance(text, Text) else Text(text))
+    return table
+
+
+def _command(label: str, command: str) -> Text:
+    """Return a row that is printed on one line, however long, so that it can be copied."""
+    return Text.assemble((label.ljust(_COLUMN), "bold"), command)
+
+
+def _height(console: Screen, row: RenderableType) -> int:
+    return len(console.render_lines(row, console.options, pad=False))
+
+
+def _fitting(console: Screen, defects: Sequence[Defect], room: int) -> Iterator[RenderableType]:
+    """Yield as many of the defects as there is room for, at least one, and how many are left."""
+    for position, defect in enumerate(defects):
+        rows = [
+            Padding(heading_of(defect), (0, 0, 0, 2)),
+            Padding(_on_one_line(console, witness_of(defect)), (0, 0, 0, 4)),
+        ]
+        room -= sum(_height(console, row) for row in rows)
+        is_last = position + 1 == len(defects)
+        if position and room < (not is_last):
+            yield Padding(Text(f"and {len(defects) - position} more: see --all"), (0, 0, 0, 2))
+            return
+        yield from rows
+
+
+def _on_one_line(console: Screen, text: Text) -> Text:
+    text.truncate(console.width - 4, overflow="ellipsis")
+    return text
+
+
+# ----- A diagnosis on a terminal -----
 
 LONGEST = 140
 """The length at which a reason is cut, in characters."""

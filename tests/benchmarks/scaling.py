@@ -29,8 +29,7 @@ from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
 from harness.engines.engine import Dialect, Engine
 from harness.experiment.baseline import Baseline
-from harness.matrix.evaluate import evaluate_all
-from harness.matrix.plan import choose, plan_matrix
+from harness.matrix.plan import choose, evaluate_all, plan_matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue
 from harness.runs.cache import Cache

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.matrix import evaluate
+from harness.matrix import plan
 from harness.pages import catalogue
 from tests.harness.command import hide_oracles
 from tests.harness.few_pages import write_few_pages
@@ -34,8 +34,8 @@ def one_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Starting more processes, each with its own host, takes longer than a small matrix.
     """
-    monkeypatch.setattr(evaluate, "available_cores", lambda: 1)
-    monkeypatch.setattr(evaluate, "close_hosts", lambda: None)
+    monkeypatch.setattr(plan, "available_cores", lambda: 1)
+    monkeypatch.setattr(plan, "close_hosts", lambda: None)
 
 
 @pytest.fixture(scope="session")

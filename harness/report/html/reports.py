@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-
 from harness.core.message import EMPTY, Message, either, message, verbatim
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Diagnosis
 from harness.grade.feedback import Grade
-from harness.matrix.records import BreakRow, Matrix
-from harness.report.doctor_facts import accumulation, root_of, storage, unbroadcasting
+from harness.matrix.records import Matrix
+from harness.report.doctor import accumulation, root_of, storage, unbroadcasting
 from harness.report.grading.rows import rows
 from harness.report.grading.sentences import refusals
 from harness.report.html.document import fill
 from harness.report.language import ENGLISH, Language
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A break and a diagnostic: the sign, and what is behind it."""
-
-    kind: Literal["caught", "sole", "missed", "declined", "unasked"]
-    sign: str
-    probes: Sequence[str] = ()
-    """The probes with which the break is caught."""
-    text: str | Message = ""
-    """The alarm on the first of them, or why the diagnostic could not judge."""
-
-
-@dataclass(frozen=True)
-class GridRow:
-    """A break in the grid."""
-
-    name: str
-    fate: str
-    cells: Sequence[Cell]
+from harness.report.matrix import LEGEND, SIGNS
 
 
 def matrix_page(matrix: Matrix, say: Language = ENGLISH) -> str:
     """Return a kill matrix as a grid, survivors first."""
-    ran = [row.name for row in matrix.diagnostics if row.name not in matrix.skipped]
     engine = matrix.engine
     on: str | Message = engine.name
     if engine.variant:
@@ -51,26 +26,9 @@ def matrix_page(matrix: Matrix, say: Language = ENGLISH) -> str:
         say("Kill matrix of {engine}", engine=on),
         say,
         matrix=matrix,
-        caught=sum(bool(row.caught_by) for row in matrix.breaks),
-        ran=ran,
-        rows=[
-            GridRow(row.break_, row.fate, [_cell(row, name) for name in ran])
-            for row in matrix.breaks
-        ],
+        signs=SIGNS,
+        legend=LEGEND,
     )
-
-
-def _cell(row: BreakRow, name: str) -> Cell:
-    if probes := row.caught_by.get(name):
-        alarm = row.messages.get(name, "")
-        if len(row.caught_by) == 1:
-            return Cell("sole", "★", probes, alarm)
-        return Cell("caught", "●", probes, alarm)
-    if name in row.missed_by:
-        return Cell("missed", "·")
-    if name in row.declined:
-        return Cell("declined", "?", text=row.declined[name])
-    return Cell("unasked", "")
 
 
 def grade_page(grade: Grade, say: Language = ENGLISH) -> str:

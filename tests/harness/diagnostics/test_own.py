@@ -21,8 +21,7 @@ from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
-from harness.matrix.evaluate import evaluate_all
-from harness.matrix.plan import choose, plan_matrix
+from harness.matrix.plan import choose, evaluate_all, plan_matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.checks import read_diagnostic

@@ -12,7 +12,7 @@ from harness.experiment.baseline import Baseline
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
-from harness.report.doctor_facts import accumulation, storage, unbroadcasting
+from harness.report.doctor import accumulation, storage, unbroadcasting
 from harness.runs.cache import Cache, open_cache
 from tests.harness.bundled import CATALOGUE, part_of_catalogue
 from tests.harness.engines.texts import SCALAR, changed, written

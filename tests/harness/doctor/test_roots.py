@@ -18,7 +18,7 @@ from harness.doctor.roots import (
 from harness.engines.engine import Dialect, Engine, find_engine
 from harness.experiment.baseline import Baseline
 from harness.pages.probe import read_probes
-from harness.report.doctor_facts import words_of
+from harness.report.doctor import words_of
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 

@@ -6,9 +6,9 @@ from typing import Any
 from harness.core.report import EngineReport, RunReport
 from harness.core.vocabulary import Outcome, Silent
 from harness.diagnostics import Diagnostic
-from harness.matrix.build import build_matrix
 from harness.matrix.evaluation import Evaluation, Evaluations, Size
 from harness.matrix.records import Difference, FalseAlarm, Matrix
+from harness.matrix.verdict import build_matrix
 from harness.pages.conventions import Controls, Conventions
 from harness.pages.front_matter import Pardon
 from tests.harness.reports import report_with, run_of

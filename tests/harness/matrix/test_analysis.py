@@ -4,9 +4,9 @@ import pytest
 
 from harness.core.message import verbatim
 from harness.core.vocabulary import Outcome
-from harness.matrix.build import build_matrix
 from harness.matrix.evaluation import Size
 from harness.matrix.records import BreakFate, BreakRow, Matrix
+from harness.matrix.verdict import build_matrix
 from tests.harness.matrix.made import ALL, diagnostic, evaluation, evaluations, seen
 from tests.harness.reports import run_of
 

@@ -14,12 +14,10 @@ from harness.engines import engine as engine_module
 from harness.experiment import baseline as bench
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import Experiment
-from harness.matrix import evaluate, verdict
 from harness.matrix import plan as plan_module
-from harness.matrix.cached import cached_common, pack, unpack
-from harness.matrix.evaluate import evaluate_all
-from harness.matrix.evaluation import Evaluation
-from harness.matrix.plan import choose, plan_matrix
+from harness.matrix import verdict
+from harness.matrix.evaluation import Evaluation, cached_common, pack, unpack
+from harness.matrix.plan import choose, evaluate_all, plan_matrix
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages import catalogue as catalogue_module
@@ -68,13 +66,13 @@ def matrix(catalogue: Catalogue, store: Cache, engine: str = ENGINE) -> Matrix:
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pages that are evaluated from now on, in order."""
     seen: list[str] = []
-    lab = evaluate.run_lab
+    lab = plan_module.run_lab
 
     def noted(experiment: Experiment, bench: Baseline) -> Report:
         seen.append(experiment.page.id)
         return lab(experiment, bench)
 
-    monkeypatch.setattr(evaluate, "run_lab", noted)
+    monkeypatch.setattr(plan_module, "run_lab", noted)
     return seen
 
 

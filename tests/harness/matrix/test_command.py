@@ -11,7 +11,7 @@ import pytest
 from harness import cli
 from harness.engines import engine
 from harness.experiment import baseline as bench
-from harness.matrix import evaluate
+from harness.matrix import plan
 from harness.pages import catalogue
 from harness.sandbox import hosts
 from tests.harness.matrix.tiny import DIAGNOSTICS, ENGINE, write_pages
@@ -60,8 +60,8 @@ def test_several_processes_give_the_same_matrix_as_one(
         return {**json.loads(matrix("--json")[1]), "seconds": 0}
 
     one = found()
-    monkeypatch.setattr(evaluate, "available_cores", lambda: 2)
-    monkeypatch.setattr(evaluate, "close_hosts", hosts.close_hosts)
+    monkeypatch.setattr(plan, "available_cores", lambda: 2)
+    monkeypatch.setattr(plan, "close_hosts", hosts.close_hosts)
     assert found() == one
 
 
@@ -144,7 +144,7 @@ def test_files_are_written_beside_the_report(matrix: Command, tmp_path: Path) ->
 def test_a_mistake_is_status_2_before_anything_runs(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluate, "run_lab", None)
+    monkeypatch.setattr(plan, "run_lab", None)
     status, _, err = matrix("--family", "valeus")
     assert (status, "did you mean `values`" in err) == (2, True)
 
@@ -153,7 +153,7 @@ def test_ctrl_c_stops_at_once_and_says_what_was_finished(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The third page is interrupted."""
-    lab, pages = evaluate.run_lab, []
+    lab, pages = plan.run_lab, []
 
     def interrupted(*given: object) -> object:
         if len(pages) == 2:
@@ -161,5 +161,5 @@ def test_ctrl_c_stops_at_once_and_says_what_was_finished(
         pages.append(given)
         return lab(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(evaluate, "run_lab", interrupted)
+    monkeypatch.setattr(plan, "run_lab", interrupted)
     assert matrix() == (130, "", "harness: stopped; 2 of 6 pages were finished\n")

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from harness.core.errors import EnvironmentProblem, PageError
 from harness.core.vocabulary import OUTCOMES, Outcome
 from harness.diagnostics import Diagnostic
-from harness.matrix.build import build_matrix
 from harness.matrix.committed import (
     Committed,
     commit_row,
@@ -20,6 +19,7 @@ from harness.matrix.committed import (
     write_committed,
 )
 from harness.matrix.records import BreakRow
+from harness.matrix.verdict import build_matrix
 from tests.harness.matrix.made import ALL, NO_OP, SABOTAGE, evaluation, evaluations, seen
 
 WORDS = st.sampled_from(["a", "b2", "7", "add-new-axis", "true", "inf", "2024-01-01", "shape"])

@@ -1,7 +1,7 @@
 """Controls: what must hold before a matrix is believed."""
 
-from harness.matrix.build import build_matrix
 from harness.matrix.records import FalseAlarm, Matrix
+from harness.matrix.verdict import build_matrix
 from tests.harness.matrix.made import (
     ALL,
     NO_OP,

@@ -15,7 +15,7 @@ from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import Experiment
-from harness.matrix import evaluate
+from harness.matrix import plan as plan_module
 from harness.matrix.committed import read_committed
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import accept
@@ -92,8 +92,8 @@ def test_the_baseline_needs_only_the_runs_that_are_computed_in_parallel(
         cached_runs.run_in_parallel(jobs, cache, processes)
         monkeypatch.setattr(cached_runs, "run_isolated", None)
 
-    monkeypatch.setattr(evaluate, "run_in_parallel", only_these)
-    evaluate._complete(baseline, works, 1)
+    monkeypatch.setattr(plan_module, "run_in_parallel", only_these)
+    plan_module._complete(baseline, works, 1)
     assert baseline.unrepeatable(works[1].clean, works[1].probes) == {}
 
 

@@ -8,12 +8,11 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from harness.matrix.build import build_matrix
 from harness.matrix.committed import Committed
 from harness.matrix.records import FalseAlarm, Matrix
+from harness.matrix.verdict import build_matrix
 from harness.report.json import to_json
-from harness.report.matrix_markdown import to_markdown
-from harness.report.matrix_terminal import show_accepted, show_matrix
+from harness.report.matrix import show_accepted, show_matrix, to_markdown
 from tests.harness.matrix.made import diagnostic, evaluation, evaluations, everything, seen
 
 MISSING = {"torch": "torch is not installed: get it"}

@@ -9,9 +9,8 @@ from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
 from harness.experiment.baseline import Baseline
-from harness.matrix.evaluate import evaluate_all
 from harness.matrix.evaluation import Evaluations
-from harness.matrix.plan import Plan, choose, plan_matrix
+from harness.matrix.plan import Plan, choose, evaluate_all, plan_matrix
 from harness.matrix.records import Matrix
 from harness.matrix.verdict import judge_matrix
 from harness.pages.catalogue import Catalogue

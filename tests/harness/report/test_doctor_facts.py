@@ -9,7 +9,7 @@ from harness.core.message import verbatim
 from harness.doctor.diagnosis import Accumulation, Storage, Unbroadcasting
 from harness.doctor.roots import Feature, Use
 from harness.engines.survey import Reducer, ShapeChange
-from harness.report.doctor_facts import accumulation, in_json, storage, unbroadcasting, words_of
+from harness.report.doctor import accumulation, in_json, storage, unbroadcasting, words_of
 from harness.report.json import to_json
 from tests.harness.report.diagnoses import defect, diagnosis
 

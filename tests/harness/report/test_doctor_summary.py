@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from harness.doctor.diagnosis import Diagnosis
-from harness.report.doctor import show_diagnosis
-from harness.report.doctor_summary import MOST_LINES
+from harness.report.doctor import MOST_LINES, show_diagnosis
 from harness.report.terminal import Screen
 from tests.harness.report.diagnoses import defect, diagnosis
 

@@ -1,9 +1,13 @@
-"""A kill matrix on a terminal: problems, then a line per break with a letter per diagnostic."""
+"""A kill matrix on a terminal, and as Markdown for documentation and the summary of a CI run.
+
+What is shown is decided by the record: the mark of each break and diagnostic, the families, what is
+lost. Here, and in a template for HTML, it is only drawn.
+"""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from string import ascii_lowercase
 
@@ -11,9 +15,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.vocabulary import shortened, some
-from harness.matrix.records import BreakRow, Difference, Matrix
+from harness.core.message import message
+from harness.core.vocabulary import shortened, some, visible
+from harness.matrix.records import BreakRow, Difference, Mark, Matrix, by_family
 from harness.report.terminal import MOST_OF_A_REASON, STYLES, counted
+
+SIGNS: Mapping[Mark, str] = {
+    "sole": "★",
+    "caught": "●",
+    "missed": "·",
+    "declined": "?",
+    "unasked": "",
+}
+
+LEGEND = message(
+    "● catches it, ★ only this one catches it, · misses it, ? could not judge it, "
+    "blank: judged no wrong run."
+)
 
 MOST_PROBLEMS = 8
 """The number of problems that the last lines list; the others are counted."""
@@ -84,16 +102,14 @@ def _show_lost(console: Console, matrix: Matrix) -> None:
         "misplaced": "Misplaced: here, the patch is not the change that the page describes",
         "does-not-apply": "Without a site in this engine",
     }
-    for fate, heading in headings.items():
-        rows = [row for row in matrix.breaks if row.fate == fate]
-        if rows:
-            console.print(Text(heading, "bold"))
+    for fate, rows in groupby(matrix.lost, key=lambda row: row.fate):
+        console.print(Text(headings[fate], "bold"))
         for row in rows:
-            _item(console, Text.assemble(_sign(row), " ", (row.break_, "bold"), f" ({row.family})"))
+            sign = STYLES[row.headline]
+            _item(console, Text.assemble(sign, " ", (row.break_, "bold"), f" ({row.family})"))
             for line in _about(row):
                 _item(console, Text(line), indent=6)
-        if rows:
-            console.print()
+        console.print()
 
 
 def _about(row: BreakRow) -> list[str]:
@@ -127,13 +143,10 @@ def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
     console.print()
     width = max((len(row.break_) for row in matrix.breaks), default=0)
     room = min(width, console.width - 3 - len(names) - len(names) // 5)
-    for family, rows in groupby(
-        sorted(matrix.breaks, key=lambda row: (row.family, row.break_)), key=lambda row: row.family
-    ):
-        members = list(rows)
-        caught = sum(bool(row.caught_by) for row in members)
-        console.print(Text.assemble((family, "bold"), f": {caught} of {len(members)} caught"))
-        for row in members:
+    for family, rows in by_family(matrix.breaks):
+        caught = sum(bool(row.caught_by) for row in rows)
+        console.print(Text.assemble((family, "bold"), f": {caught} of {len(rows)} caught"))
+        for row in rows:
             console.print(_line(row, letters, room), no_wrap=True, overflow="ellipsis", crop=False)
             if verbose:
                 _show_details(console, row)
@@ -154,22 +167,19 @@ def _letters() -> Iterable[str]:
 
 
 def _line(row: BreakRow, letters: dict[str, str], room: int) -> Text:
-    line = Text.assemble(_sign(row), " ", shortened(row.break_, room).ljust(room), " ")
+    line = Text.assemble(STYLES[row.headline], " ", shortened(row.break_, room).ljust(room), " ")
     for index, (diagnostic, letter) in enumerate(letters.items()):
         if index and index % 5 == 0:
             line.append(" ")
-        if diagnostic in row.caught_by:
-            alone = len(row.caught_by) == 1
-            line.append(letter.upper() if alone else letter, "bold green" if alone else "green")
-        else:
-            missed, declined = diagnostic in row.missed_by, diagnostic in row.declined
-            line.append("·" if missed else "?" if declined else " ", "dim")
+        match row.mark(diagnostic):
+            case "sole":
+                line.append(letter.upper(), "bold green")
+            case "caught":
+                line.append(letter, "green")
+            case mark:
+                line.append(SIGNS[mark] or " ", "dim")
     line.rstrip()
     return line
-
-
-def _sign(row: BreakRow) -> tuple[str, str]:
-    return STYLES[row.headline]
 
 
 def _show_details(console: Console, row: BreakRow) -> None:
@@ -236,3 +246,80 @@ def _item(console: Console, text: Text, indent: int = 2) -> None:
     for line in text.wrap(console, console.width - indent):
         line.rstrip()
         console.print(Text(" " * indent).append_text(line), soft_wrap=True)
+
+
+# ----- Markdown ------------------------------------------------------------------------------
+
+
+def to_markdown(matrix: Matrix) -> str:
+    """Return the whole matrix: problems first, then one table per family, then what follows."""
+    return visible("\n".join(_lines(matrix)) + "\n")
+
+
+def _lines(matrix: Matrix) -> Iterator[str]:
+    engine = matrix.engine
+    on = f"`{engine.name}`" + (f" with `{engine.variant}`" if engine.variant else "")
+    caught = len(matrix.breaks) - len(matrix.lost)
+    yield f"# Kill matrix of {on}"
+    yield ""
+    yield f"{caught} of {len(matrix.breaks)} breaks are caught by a diagnostic."
+    yield from _section("Problems", [f"- {_text(p)}" for p in matrix.problems])
+    lines = [f"- `{d.break_}` {d.sign} {_text(d.text)}" for d in matrix.differences or ()]
+    yield from _section("Differences from the committed matrix", lines)
+    reasons = [f"- `{name}`: {_text(reason)}" for name, reason in matrix.skipped.items()]
+    yield from _section("Skipped", reasons)
+    yield from _section("Not caught", [_lost(row) for row in matrix.lost])
+    yield from _families(matrix)
+    yield from _diagnostics(matrix)
+
+
+def _section(heading: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield from ("", f"## {heading}", "", *lines)
+
+
+def _lost(row: BreakRow) -> str:
+    pardon = f" Pardoned ({row.pardon.reason}): {row.pardon.sentence}" if row.pardon else ""
+    return f"- `{row.break_}`, {row.fate}: {_text(row.why + pardon)}"
+
+
+def _families(matrix: Matrix) -> Iterator[str]:
+    ran = [row.name for row in matrix.ran]
+    heads = ["break", "outcome", *ran, "smallest that shows it"]
+    for family, rows in by_family(matrix.breaks):
+        table = _table(heads, (_row(row, ran) for row in rows))
+        yield from _section(f"Family {family}", table)
+    if matrix.breaks:
+        yield from ("", str(LEGEND))
+
+
+def _row(row: BreakRow, ran: Sequence[str]) -> list[str]:
+    marks = [SIGNS[row.mark(name)] for name in ran]
+    least = f"`{row.witness.probe}`, {row.witness.diagnostic}" if row.witness else ""
+    return [f"`{row.break_}`", row.headline, *marks, least]
+
+
+def _diagnostics(matrix: Matrix) -> Iterator[str]:
+    heads = ["diagnostic", "cost", "catches", "recall", "false alarms", "alone"]
+    rows = (
+        [
+            row.name,
+            row.cost,
+            str(row.caught),
+            "" if row.recall is None else f"{row.recall:.0%}",
+            str(row.false_alarms),
+            ", ".join(f"`{name}`" for name in row.sole),
+        ]
+        for row in matrix.ran
+    )
+    yield from _section("Diagnostics", _table(heads, rows))
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return ["| " + " | ".join(_text(cell) for cell in line) + " |" for line in lines]
+
+
+def _text(text: str) -> str:
+    """Return the text on one line, with `|` and `<` escaped."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
