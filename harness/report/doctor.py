@@ -1,4 +1,8 @@
-"""What the doctor found out about an engine, in words: see `harness.doctor.diagnosis`."""
+"""What the doctor found out about an engine: in words, as JSON, and on a terminal.
+
+A diagnosis has kinds and numbers (`harness.doctor.diagnosis`). What is said about it, in the notes
+and about each defect, is decided here once; the terminal, JSON and a template for HTML show it.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +17,36 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.message import as_text
+from harness.core.message import EMPTY, Message, as_text, either, message, verbatim
 from harness.core.vocabulary import Lack, shortened, some
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.doctor.roots import Feature, Use
 from harness.engines.survey import Reducer
-from harness.experiment.conformance import Fit
 from harness.report.terminal import Screen, counted, places
 
 
 def in_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return the table for JSON. Schema 1: keys may be added, never renamed."""
     table: dict[str, Any] = msgspec.to_builtins(diagnosis, enc_hook=as_text)
-    return table | {
-        "defects": [
-            {"root": root_of(defect), **record}
-            for defect, record in zip(diagnosis.defects, table["defects"], strict=True)
-        ],
+    defects = [
+        {"root": root_of(defect), **record}
+        for defect, record in zip(diagnosis.defects, table["defects"], strict=True)
+    ]
+    return table | {"defects": defects} | notes(diagnosis)
+
+
+HEADINGS: Mapping[str, Message] = {
+    "storage": message("Storage"),
+    "accumulation": message("How gradients are accumulated"),
+    "unbroadcasting": message("Un-broadcasting"),
+}
+"""The headings of the notes."""
+
+
+def notes(diagnosis: Diagnosis) -> dict[str, list[str]]:
+    """Return how the engine works, line by line, under the keys of `HEADINGS`."""
+    return {
         "storage": list(storage(diagnosis)),
         "accumulation": list(accumulation(diagnosis)),
         "unbroadcasting": list(unbroadcasting(diagnosis)),
@@ -60,6 +76,19 @@ _USES_OF_AN_OP: Mapping[str, str] = {
 def root_of(defect: Defect) -> str:
     """Return what the probes that show a defect have in common, in a few words."""
     return words_of(defect.feature) if defect.feature else f"`{defect.probe}`"
+
+
+def place_of(defect: Defect) -> str:
+    """Return where a defect is, in parentheses; empty if that is not known."""
+    return f" ({defect.site.file}:{defect.site.line})" if defect.site else ""
+
+
+def likeness_of(defect: Defect) -> Message:
+    """Return which breaks behave like a defect; empty if there are none."""
+    if not defect.alike:
+        return EMPTY
+    breaks = either(verbatim(f"`{item.break_}`") for item in defect.alike)
+    return message("behaves like {breaks}", breaks=breaks)
 
 
 def words_of(feature: Feature) -> str:
@@ -183,32 +212,26 @@ def _reducer(reducer: Reducer) -> Iterator[str]:
         yield f"`{reducer.name}` is wrong: {flaw}"
 
 
-# ----- A diagnosis in at most 15 lines at 80 columns: what matters, and what to type next -----
+# ----- The summary: what matters, and what to type next -----
 
 MOST_LINES = 15
 """The number of lines, if the console has 80 columns."""
 
 
-def show_summary(console: Screen, diagnosis: Diagnosis, argument: str | None) -> None:
-    """Print the summary; `argument` is what the user called the engine, None for harness.toml."""
+def _show_summary(console: Screen, diagnosis: Diagnosis, argument: str | None) -> None:
     head, tail = list(_head(diagnosis)), list(_tail(diagnosis, argument))
     room = MOST_LINES - sum(_height(console, row) for row in (*head, *tail))
     for row in (*head, *_fitting(console, diagnosis.defects, room), *tail):
         console.print(row, soft_wrap=isinstance(row, Text))
 
 
-def heading_of(defect: Defect) -> Text:
+def _heading(defect: Defect) -> Text:
     """Return what looks wrong, where, and which break behaves alike."""
-    place = f" ({defect.site.file}:{defect.site.line})" if defect.site else ""
-    alike = " or ".join(f"`{item.break_}`" for item in defect.alike)
-    return Text.assemble(
-        (root_of(defect), "bold"),
-        place,
-        f" behaves like {alike}" if alike else "",
-    )
+    line = f"{place_of(defect)} {likeness_of(defect)}".rstrip()
+    return Text.assemble((root_of(defect), "bold"), line)
 
 
-def witness_of(defect: Defect) -> Text:
+def _witness(defect: Defect) -> Text:
     """Return the most basic probe that shows a defect, with its numbers or its failure."""
     others = f" (and {len(defect.probes)} more)" if defect.probes else ""
     return Text.assemble(
@@ -216,9 +239,6 @@ def witness_of(defect: Defect) -> Text:
         (f"{defect.kind}: ", "magenta"),
         str(defect.evidence),
     )
-
-
-# ----- The rows -----
 
 
 def _head(diagnosis: Diagnosis) -> Iterator[RenderableType]:
@@ -280,9 +300,11 @@ def _height(console: Screen, row: RenderableType) -> int:
 def _fitting(console: Screen, defects: Sequence[Defect], room: int) -> Iterator[RenderableType]:
     """Yield as many of the defects as there is room for, at least one, and how many are left."""
     for position, defect in enumerate(defects):
+        witness = _witness(defect)
+        witness.truncate(console.width - 4, overflow="ellipsis")
         rows = [
-            Padding(heading_of(defect), (0, 0, 0, 2)),
-            Padding(_on_one_line(console, witness_of(defect)), (0, 0, 0, 4)),
+            Padding(_heading(defect), (0, 0, 0, 2)),
+            Padding(witness, (0, 0, 0, 4)),
         ]
         room -= sum(_height(console, row) for row in rows)
         is_last = position + 1 == len(defects)
@@ -292,12 +314,7 @@ def _fitting(console: Screen, defects: Sequence[Defect], room: int) -> Iterator[
         yield from rows
 
 
-def _on_one_line(console: Screen, text: Text) -> Text:
-    text.truncate(console.width - 4, overflow="ellipsis")
-    return text
-
-
-# ----- A diagnosis on a terminal -----
+# ----- Everything -----
 
 LONGEST = 140
 """The length at which a reason is cut, in characters."""
@@ -313,7 +330,7 @@ def show_diagnosis(
     if everything:
         _show_everything(console, diagnosis)
     else:
-        show_summary(console, diagnosis, argument)
+        _show_summary(console, diagnosis, argument)
 
 
 def _show_everything(console: Screen, diagnosis: Diagnosis) -> None:
@@ -321,18 +338,17 @@ def _show_everything(console: Screen, diagnosis: Diagnosis) -> None:
     console.print(Text.assemble(*heading))
     console.print(Text("How breaklab calls it", "bold"))
     _show_table(console, diagnosis.interface.items())
-    for title, lines in (
-        ("Storage", list(storage(diagnosis))),
-        ("How gradients are accumulated", list(accumulation(diagnosis))),
-        ("Un-broadcasting", list(unbroadcasting(diagnosis))),
-    ):
+    for key, lines in notes(diagnosis).items():
         if lines:
-            console.print(Text(title, "bold"))
+            console.print(Text(str(HEADINGS[key]), "bold"))
             for line in lines:
                 _say(console, line)
             console.print()
-    _show_probes(console, diagnosis.probes)
-    _show_defects(console, diagnosis.defects)
+    _show_probes(console, diagnosis)
+    if diagnosis.defects:
+        _show_defects(console, diagnosis.defects)
+    elif diagnosis.judged:
+        console.print(Text("No bug was found in the unbroken engine.\n", "green"))
     _show_breaks(console, diagnosis)
     console.print(Text("harness.toml", "bold"), "(--settings prints only this):\n")
     for line in diagnosis.settings.splitlines():
@@ -365,13 +381,14 @@ def _show_reasons(console: Screen, title: str, pairs: list[tuple[str, str]]) -> 
         _say(console, Text.assemble(cut, (f": {', '.join(names)}", "dim")), 4)
 
 
-def _show_probes(console: Screen, fits: list[Fit]) -> None:
+def _show_probes(console: Screen, diagnosis: Diagnosis) -> None:
+    fits = diagnosis.probes
     usable = sum(item.verdict == "fits" for item in fits)
     console.print(Text("Probes", "bold"))
     _say(
         console, f"{usable} of {len(fits)} shared probes give the right result: they judge breaks."
     )
-    if all(item.verdict in ("lacks", "unjudged", "differs") for item in fits):
+    if not diagnosis.judged:
         _say(console, Text("Nothing was judged.", "bold red"))
     lacking = [item for item in fits if item.verdict == "lacks"]
     if own := sum(item.lack is Lack.LIBRARY_FEATURE for item in lacking):
@@ -397,13 +414,10 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _show_defects(console: Screen, defects: list[Defect]) -> None:
-    if not defects:
-        console.print(Text("No bug was found in the unbroken engine.\n", "green"))
-        return
     console.print(Text("What looks wrong in the unbroken engine", "bold"))
     for defect in defects:
-        _say(console, heading_of(defect))
-        _say(console, witness_of(defect), 4)
+        _say(console, _heading(defect))
+        _say(console, _witness(defect), 4)
         if defect.probes:
             _say(
                 console,

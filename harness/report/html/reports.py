@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from harness.core.message import EMPTY, Message, either, message, verbatim
-from harness.doctor.defects import Defect
+from harness.core.message import Message, message
 from harness.doctor.diagnosis import Diagnosis
 from harness.grade.feedback import Grade
 from harness.matrix.records import Matrix
-from harness.report.doctor import accumulation, root_of, storage, unbroadcasting
+from harness.report.doctor import HEADINGS, likeness_of, notes, place_of, root_of
 from harness.report.grading.rows import rows
 from harness.report.grading.sentences import refusals
 from harness.report.html.document import fill
@@ -53,18 +52,10 @@ def diagnosis_page(diagnosis: Diagnosis, say: Language = ENGLISH) -> str:
         diagnosis.engine,
         say,
         diagnosis=diagnosis,
-        notes=[
-            (say("Storage"), list(storage(diagnosis))),
-            (say("How gradients are accumulated"), list(accumulation(diagnosis))),
-            (say("Un-broadcasting"), list(unbroadcasting(diagnosis))),
+        headings=HEADINGS,
+        notes=notes(diagnosis),
+        findings=[
+            (defect, root_of(defect), place_of(defect), likeness_of(defect))
+            for defect in diagnosis.defects
         ],
-        findings=[(root_of(defect), defect, _likeness(defect)) for defect in diagnosis.defects],
     )
-
-
-def _likeness(defect: Defect) -> Message:
-    """Return which breaks behave like a defect."""
-    if not defect.alike:
-        return EMPTY
-    breaks = either(verbatim(f"`{item.break_}`") for item in defect.alike)
-    return message("behaves like {breaks}", breaks=breaks)

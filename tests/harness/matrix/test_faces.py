@@ -1,6 +1,7 @@
 """The matrix shown: on a terminal, as Markdown, as JSON."""
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from harness.matrix.committed import Committed
 from harness.matrix.records import FalseAlarm, Matrix
 from harness.matrix.verdict import build_matrix
+from harness.report.html.reports import matrix_page
 from harness.report.json import to_json
 from harness.report.matrix import show_accepted, show_matrix, to_markdown
 from tests.harness.matrix.made import diagnostic, evaluation, evaluations, everything, seen
@@ -184,6 +186,18 @@ def test_markdown_marks_sole_catchers_and_leaves_out_who_was_not_asked() -> None
 def test_markdown_does_not_control_a_terminal() -> None:
     rude = FalseAlarm("clean", "shape", "small", None, "\x1b]0;title\x07 \u202e")
     assert r"\x1b]0;title\x07 \u202e" in to_markdown(build_matrix(evaluations(clean=(rude,))))
+
+
+# ----- HTML ----------------------------------------------------------------------------------
+
+
+def test_html_marks_what_each_diagnostic_says_and_names_those_that_could_not_run() -> None:
+    page = matrix_page(everything())
+    assert '<td class="sole"><details><summary aria-label="★: alone, gradcheck">★</summary>' in page
+    assert '<td class="missed">·</td>' in page
+    assert "skipped" not in page
+    (row,) = re.findall(r"<code>torch</code></th>(.*?)</tr>", matrix_page(without_torch()))
+    assert row == '<td>P</td><td colspan="3">skipped: torch is not installed: get it</td>'
 
 
 # ----- JSON ----------------------------------------------------------------------------------

@@ -66,6 +66,10 @@ def test_nothing_judged_is_said() -> None:
     assert "Looks wrong" not in text
     assert "Nothing was judged.\n" in text
     assert "none can be tried: none of 2 probes gives the right result" in text
+    everything = shown(found, everything=True)
+    assert "Nothing was judged.\n" in everything
+    assert "No bug was found" not in everything
+    assert "No bug was found" in shown(diagnosis(), everything=True)
 
 
 def test_everything_is_behind_an_option() -> None:
