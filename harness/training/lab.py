@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 
-import msgspec
 import numpy as np
 
 from harness.core.errors import EnvironmentProblem, PageError, UsageError
@@ -18,18 +16,16 @@ from harness.core.message import message
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Baseline, failed_runs, job_for
+from harness.experiment.baseline import Baseline, job_for
 from harness.experiment.description import compare_losses
 from harness.pages.catalogue import nearest
 from harness.pages.checks import Invariant, LogEntries, invariant_of
 from harness.pages.front_matter import Advice, TrainingBreak
 from harness.runs.cache import Cache
-from harness.runs.cached_runs import RUNS, keys_of
-from harness.runs.isolated import EngineDoesNotLoad, run_isolated
-from harness.runs.protocol import Job
+from harness.runs.cached_runs import run_in_parallel
 from harness.sandbox.limits import Limits
-from harness.sandbox.parallel import available_cores, map_in_parallel
-from harness.training.experiment import Crash, Recipe, TrainingExperiment
+from harness.sandbox.parallel import available_cores
+from harness.training.experiment import Crash, TrainingExperiment
 from harness.training.record import (
     HIDDEN,
     AlarmReport,
@@ -267,8 +263,14 @@ def run_both(
     Raises EnvironmentProblem if the clean engine fails with a seed.
     """
     recipe = experiment.recipe
-    jobs = [_job(recipe, engine, seeds) for engine in (experiment.clean, experiment.broken)]
-    first, second = _run_cached(jobs, cache)
+    probes = [recipe.probe(seed) for seed in seeds]
+    # Recording sites would slow the runs down.
+    engines = experiment.clean.without_sites(), experiment.broken.without_sites()
+    cores = available_cores()
+    shares = [share for part in range(cores) if (share := probes[part::cores])]
+    jobs = [job_for(engine, share, LIMITS) for engine in engines for share in shares]
+    run_in_parallel(jobs, cache, cores)
+    first, second = (Baseline(cache, (), LIMITS).broken_alone(one, probes) for one in engines)
     for run in first:
         if run.failure or not run.log:
             why = run.failure.sentence if run.failure else message("it logs nothing")
@@ -297,43 +299,9 @@ def run_both(
 
 def reaches(experiment: TrainingExperiment, seed: int, cache: Cache) -> bool:
     """Whether one run of the recipe executes the patched code."""
-    broken = experiment.broken
-    job = msgspec.structs.replace(_job(experiment.recipe, broken, [seed]), sites=broken.sites)
-    ((run,),) = _run_cached([job], cache)
+    probe = experiment.recipe.probe(seed)
+    (run,) = Baseline(cache, (), LIMITS).broken_alone(experiment.broken, [probe])
     return bool(run.reached)
-
-
-def _job(recipe: Recipe, engine: Engine, seeds: Sequence[int]) -> Job:
-    """Return the job for these seeds, without recording sites, which would slow the runs down."""
-    probes = [recipe.probe(seed) for seed in seeds]
-    return job_for(engine.without_sites(), probes, LIMITS)
-
-
-def _run_cached(jobs: Sequence[Job], cache: Cache) -> list[list[Run]]:
-    """Like `run_cached`, for several jobs; the missing runs are distributed over the cores."""
-    keys = [keys_of(job) for job in jobs]
-    runs_by_key = cache.get(RUNS, [key for job_keys in keys for key in job_keys])
-    pieces: list[tuple[list[bytes], Job]] = []
-    for job, job_keys in zip(jobs, keys, strict=True):
-        missing_items = [i for i, key in enumerate(job_keys) if key not in runs_by_key]
-        for part in range(available_cores()):
-            share = missing_items[part :: available_cores()]
-            if share:
-                pieces.append(([job_keys[i] for i in share], job.only(share)))
-    missing = [piece for _, piece in pieces]
-    with closing(map_in_parallel(_run, missing, min(available_cores(), len(missing)))) as results:
-        for (job_keys, _), runs in zip(pieces, results, strict=True):
-            fresh = dict(zip(job_keys, runs, strict=True))
-            cache.put(RUNS, fresh)
-            runs_by_key |= fresh
-    return [[runs_by_key[key] for key in job_keys] for job_keys in keys]
-
-
-def _run(job: Job) -> list[Run]:
-    try:
-        return run_isolated(job)
-    except EngineDoesNotLoad as error:
-        return failed_runs(job, error)
 
 
 # ----- Alarms of the invariant -----

@@ -10,12 +10,16 @@ import pytest
 
 from harness.check.pages import PageCheck, check_page, check_pages
 from harness.core.errors import EnvironmentProblem, HunkError, PageError, UsageError
+from harness.core.run import Run
 from harness.engines.engine import find_engine
 from harness.experiment import baseline as bench_module
 from harness.experiment.context import OpenContext
 from harness.matrix.plan import choose
 from harness.pages.catalogue import Catalogue, open_catalogue
+from harness.runs import cached_runs
 from harness.runs.cache import Cache, open_cache
+from harness.runs.isolated import run_isolated
+from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
 from harness.training import experiment as experiment_module
 from harness.training import lab
@@ -151,13 +155,12 @@ def test_cached_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     store, prepared = Cache(None), experiment(write_page(tmp_path))
     first = run_training(prepared, store, range(4))
     ran: list[int] = []
-    whole = lab.map_in_parallel
 
-    def counted(work, jobs, processes):  # type: ignore[no-untyped-def]
-        ran.extend(len(job.steps) for job in jobs)
-        return whole(work, jobs, processes)
+    def counted(job: Job) -> list[Run]:
+        ran.append(len(job.steps))
+        return run_isolated(job)
 
-    monkeypatch.setattr(lab, "map_in_parallel", counted)
+    monkeypatch.setattr(cached_runs, "run_isolated", counted)
     assert run_training(prepared, store, range(4)).metrics == first.metrics
     assert ran == []
     run_training(prepared, store, range(6))
