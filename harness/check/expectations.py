@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from harness.check import Finding, finding_from, finding_from_bug
 from harness.check.controls import check_invariant
-from harness.check.patches import check_spelling, check_uniqueness
 from harness.check.runner import run_page
+from harness.check.static import check_spelling, check_uniqueness
 from harness.core.errors import BreaklabError
 from harness.core.message import Kind, Message, message
 from harness.core.report import ClaimReport, Report, RunReport

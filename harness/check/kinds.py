@@ -28,7 +28,7 @@ from harness.pages.front_matter import Exercise, TrainingBreak
 from harness.pages.page import Page
 from harness.pages.probe import Probe, parse_python
 from harness.runs.protocol import Program
-from harness.training.record import AlarmReport, MetricReport, TrainingReport
+from harness.training.comparison import AlarmReport, MetricReport, TrainingReport
 
 # ----- A myth: the program runs, and prints what the page says -----
 

@@ -17,9 +17,9 @@ import msgspec
 from harness.check import UNCHECKED, Finding, finding_from, finding_from_bug, worst
 from harness.check.controls import check_diagnostic, prepare_invariants
 from harness.check.expectations import check_probed_page
-from harness.check.front_matter import check_completeness, check_names
 from harness.check.kinds import check_exercise, check_myth, check_training
 from harness.check.prose import check_prose
+from harness.check.static import check_completeness, check_names
 from harness.check.translations import check_translations
 from harness.core.errors import BreaklabError, PageError, UsageError
 from harness.core.message import message
@@ -40,7 +40,7 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.sandbox.hosts import close_hosts
 from harness.sandbox.parallel import available_cores, map_in_parallel
-from harness.training.record import TrainingReport
+from harness.training.comparison import TrainingReport
 
 CheckItem = Finding | Report | TrainingReport
 """A finding, or a report that a check made."""

@@ -292,9 +292,6 @@ def check_sources(page: Page, conventions: Conventions) -> Iterator[Finding]:
 _LESSON = "What is true beyond this page, in a sentence or two."
 _REFERENCES = "Where it was found, and where it is explained."
 
-_LESSON = "What is true beyond this page, in a sentence or two."
-_REFERENCES = "Where it was found, and where it is explained."
-
 BREAK_SECTIONS: Mapping[str, str] = {
     "Hypothesis": "What the code is for, in two sentences. Then ask for a prediction: which probe "
     "crashes, which is silently wrong, which is right? Give shapes and a correct value to start "

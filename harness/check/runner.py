@@ -14,9 +14,9 @@ from harness.grade.exercise import ExerciseReport, run_exercise
 from harness.pages.front_matter import Exercise, Myth, TrainingBreak
 from harness.pages.page import Page
 from harness.pages.probe import Probe
-from harness.training.experiment import TrainingExperiment, prepare_training
+from harness.training.comparison import TrainingReport
 from harness.training.lab import run_training
-from harness.training.record import TrainingReport
+from harness.training.recipe import TrainingExperiment, prepare_training
 
 PageReport = Report | TrainingReport | MythReport | ExerciseReport
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from harness.pages.page import Page
     from harness.pages.probe import Probe
     from harness.report.html.lesson import Lesson
-    from harness.training.experiment import TrainingExperiment
-    from harness.training.record import TrainingReport
+    from harness.training.comparison import TrainingReport
+    from harness.training.recipe import TrainingExperiment
 
 
 def break_engine(
@@ -306,8 +306,8 @@ def _prepare_probed(session: CommandSession, page: Page, names: Sequence[str]) -
 
 
 def _prepare_training(session: CommandSession, page: Page, seeds: int | None) -> _PreparedTraining:
-    from harness.training.experiment import prepare_training
     from harness.training.lab import choose_seeds, run_training
+    from harness.training.recipe import prepare_training
 
     chosen = choose_seeds(seeds)
     engine = session.context_for(page).engine

@@ -19,7 +19,7 @@ from harness.report.language import ENGLISH, Language
 from harness.report.terminal import Screen, outcome_text
 
 if TYPE_CHECKING:
-    from harness.training.record import TrainingReport
+    from harness.training.comparison import TrainingReport
 
 # ----- What a typed answer means: an outcome, or the answer to a question of a page -----
 

@@ -28,7 +28,7 @@ from harness.sandbox.signals import broken_pipe
 
 if TYPE_CHECKING:
     from harness.experiment.patching import PatchedEngine
-    from harness.training.record import TrainingReport
+    from harness.training.comparison import TrainingReport
 
 WIDTH = 80
 """The largest width that is used: short lines are easier to read."""

@@ -16,8 +16,7 @@ from harness.report.terminal import (
     show_advice,
     show_section,
 )
-from harness.training.record import AlarmReport, Band, MetricReport, TrainingReport
-from harness.training.statistics import Shift
+from harness.training.comparison import AlarmReport, Band, MetricReport, Shift, TrainingReport
 
 STYLES: dict[Shift, tuple[str, str]] = {
     "higher": ("↑", "bold magenta"),

@@ -25,26 +25,24 @@ from harness.runs.cache import Cache
 from harness.runs.cached_runs import run_in_parallel
 from harness.sandbox.limits import Limits
 from harness.sandbox.parallel import available_cores
-from harness.training.experiment import Crash, TrainingExperiment
-from harness.training.record import (
+from harness.training.comparison import (
     HIDDEN,
     AlarmReport,
     Band,
     CrashReport,
-    MetricReport,
-    TrainingReport,
-)
-from harness.training.statistics import (
     MetricComparison,
+    MetricReport,
     Sample,
+    TrainingReport,
     compare,
     holm,
     outside,
     runs_needed,
 )
+from harness.training.recipe import Crash, TrainingExperiment
 
 SEEDS = 20
-"""The default number of runs, as in DeepCrime: see `statistics.MATTERS`."""
+"""The default number of runs, as in DeepCrime: see `comparison.MATTERS`."""
 
 MOST_SEEDS = 10_000
 """The largest number of runs; more would take days."""

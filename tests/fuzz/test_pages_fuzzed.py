@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.check import Finding
-from harness.check.front_matter import check_names
 from harness.check.prose import check_prose
+from harness.check.static import check_names
 from harness.check.translations import check_translation
 from harness.experiment.myth import find_exhibit
 from harness.grade.exercise import read_answer, read_suite, without_answer
@@ -31,7 +31,7 @@ from harness.pages.translation import translated
 from harness.patch import parse_patch
 from harness.report.language import open_language
 from harness.runs.trial import draw
-from harness.training.experiment import read_expectation, read_recipe
+from harness.training.recipe import read_expectation, read_recipe
 from tests.examples import examples
 from tests.fuzz.changes import changed, originals, spoiled, texts
 from tests.fuzz.sound import in_time, lines_of, read

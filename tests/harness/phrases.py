@@ -31,13 +31,16 @@ def comparisons(root: Path) -> Iterator[tuple[str, int, str]]:
     """Each place that compares or searches text: file, line, and what it looks for."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in root.rglob("*.py")}
     values = {_module(path, root): dict(_assigned(tree)) for path, tree in trees.items()}
+    # `module.NAME`, of whichever module.
+    constants = {f".{name}": value for own in values.values() for name, value in own.items()}
     for _ in range(2):  # an import, also through the face of a room
         for path, tree in trees.items():
             own = values[_module(path, root)]
             own |= {name: v for name, v in _imported(tree, values) if name not in own}
     for path, tree in sorted(trees.items()):
+        known = constants | values[_module(path, root)]
         for node in ast.walk(tree):
-            for text in _looked_for(node, values[_module(path, root)]):
+            for text in _looked_for(node, known):
                 yield path.relative_to(root).as_posix(), getattr(node, "lineno", 0), text
 
 
@@ -103,6 +106,10 @@ def _texts(item: ast.expr, known: Values, seen: set[str]) -> Iterator[str]:
             yield from (text for text in texts if PART.search(str(text)))
         case ast.Name(id=name) if name in known and name not in seen:
             yield from _texts(known[name], known, {*seen, name})
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if (
+            module.islower() and name.isupper() and f".{name}" in known
+        ):
+            yield from _texts(known[f".{name}"], known, seen)
         case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
             for one in items:
                 yield from _texts(one, known, seen)
@@ -111,8 +118,10 @@ def _texts(item: ast.expr, known: Values, seen: set[str]) -> Iterator[str]:
             yield from _texts(right, known, seen)
         case ast.Call(func=ast.Name(id=name)) if name in MESSAGES:
             yield ast.unparse(item)
-        case ast.Call(func=ast.Attribute(attr="compile"), args=[pattern, *_]):
+        case ast.Call(func=ast.Attribute(attr="compile" | "escape"), args=[pattern, *_]):
             yield from _texts(pattern, known, seen)
+        case ast.Call(func=ast.Name(id="frozenset" | "list" | "set" | "tuple"), args=[items]):
+            yield from _texts(items, known, seen)
 
 
 def _keys(table: ast.expr, known: Values) -> Iterator[str]:

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 import breaks
-from harness.check import Finding, pages, patches
+from harness.check import Finding, pages, static
 from harness.check import expectations as observed
 from harness.check.expectations import survivors
 from harness.check.pages import PageCheck, check_page, check_pages
-from harness.check.patches import check_uniqueness
+from harness.check.static import check_uniqueness
 from harness.core.errors import PageError, UsageError
 from harness.core.report import Report
 from harness.engines.engine import find_engine
@@ -25,7 +25,7 @@ from harness.experiment.context import Context, OpenContext
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs import cached_runs
 from harness.runs.cache import open_cache
-from harness.training import experiment as training
+from harness.training import recipe as training
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 from tests.harness.reports import report_of, report_with, run_of
@@ -706,5 +706,5 @@ def test_patches_that_were_compared_before_are_not_applied_again(
     write_page(tmp_path, SOUND.replace("log-slope-one", "twin"), "twin.md")
     first = findings()
     assert ["`twin`" in finding.problem for finding in first] == [True]
-    monkeypatch.setattr(patches, "put", None)
+    monkeypatch.setattr(static, "put", None)
     assert findings() == first

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.front_matter import check_completeness
 from harness.check.pages import check_page
+from harness.check.static import check_completeness
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.context import OpenContext

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.check import Finding
-from harness.check.front_matter import check_names
 from harness.check.kinds import check_exercise
 from harness.check.pages import check_page
 from harness.check.prose import EXERCISE_SECTIONS, check_prose
+from harness.check.static import check_names
 from harness.core import LARGEST
 from harness.core.errors import BreaklabError, PageError
 from harness.diagnostics import DIAGNOSTICS

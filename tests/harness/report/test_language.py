@@ -33,8 +33,8 @@ from harness.report.listing import PLURALS
 from harness.report.terminal import BRIEF, IN_PLACE_HEADING, NARROW_HEADING, WORDS
 from harness.runs.cache import open_cache
 from harness.runs.cached_runs import LIBRARIES, run_on_library
-from harness.training.experiment import Crash
-from harness.training.statistics import Shift
+from harness.training.comparison import Shift
+from harness.training.recipe import Crash
 from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.report.templates import ERRORS, ROOT, templates_in, templates_of_errors
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from harness.engines.engine import find_engine
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs.cache import open_cache
-from harness.training.experiment import TrainingExperiment, prepare_training
+from harness.training.comparison import MetricReport, TrainingReport
 from harness.training.lab import run_training
-from harness.training.record import MetricReport, TrainingReport
+from harness.training.recipe import TrainingExperiment, prepare_training
 
 NOISE = '''\
 import numpy as np

@@ -8,7 +8,7 @@ import pytest
 import breaks
 import minigrad
 from harness.pages.front_matter import TrainingBreak
-from harness.training.experiment import Recipe, read_recipe
+from harness.training.recipe import Recipe, read_recipe
 from tests.harness.bundled import bundled_pages
 
 FOLDER = Path(breaks.__file__).parent / "recipes"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from harness.training.statistics import (
+from harness.training.comparison import (
     LEVEL,
     MetricComparison,
     Sample,

@@ -21,10 +21,10 @@ from harness.runs.cache import Cache, open_cache
 from harness.runs.isolated import run_isolated
 from harness.runs.protocol import Job
 from harness.sandbox.limits import Limits
-from harness.training import experiment as experiment_module
 from harness.training import lab
-from harness.training.experiment import prepare_training
+from harness.training import recipe as recipe_module
 from harness.training.lab import run_training
+from harness.training.recipe import prepare_training
 from tests.harness.command import harness
 from tests.harness.training.made import (
     NOISE,
@@ -330,7 +330,7 @@ def test_a_patch_that_does_not_fit_the_recipe_names_the_page(tmp_path: Path) -> 
 def test_without_scipy_the_remedy_is_named_and_nothing_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(experiment_module, "find_spec", lambda _: None)
+    monkeypatch.setattr(recipe_module, "find_spec", lambda _: None)
     check = checked(tmp_path)
     assert "pip install 'breaklab[training]'" in told(check)
     assert (check.exit_status, check.reports) == (3, [])

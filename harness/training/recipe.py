@@ -1,4 +1,4 @@
-"""A page's patch in its recipe: what to run, and what the page expects of it.
+"""Recipes, and a page's patch in one: what to run, and what the page expects of it.
 
 Recipes are complete training programs, read without being run.
 
