@@ -177,7 +177,8 @@ def _check_outcomes(page: Page, report: Report, unusable: Collection[str]) -> It
         for expected in dict.fromkeys(run.expected for run in runs if not run.agrees):
             wrong = [run for run in runs if not run.agrees and run.expected == expected]
             observed = " and ".join(dict.fromkeys(run.outcome for run in wrong))
-            where = f"`{probe}`{_losses(runs, wrong)}{_on(variant)}"
+            under = "" if len(wrong) == len(runs) else f" under the {wrong[0].loss} loss"
+            where = f"`{probe}`{under}{_on(variant)}"
             if expected is None:
                 problem = f"states no outcome for {where}; observed: {observed}"
                 remedy = "once you can explain it, write"
@@ -190,10 +191,6 @@ def _check_outcomes(page: Page, report: Report, unusable: Collection[str]) -> It
                 f"{problem} ({wrong[-1].evidence})",
                 f"{remedy} {_entry(variant, probe, runs)}",
             )
-
-
-def _losses(runs: Sequence[RunReport], wrong: Sequence[RunReport]) -> str:
-    return "" if len(wrong) == len(runs) else f" under the {wrong[0].loss} loss"
 
 
 def _on(variant: str | None) -> str:

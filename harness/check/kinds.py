@@ -28,7 +28,7 @@ from harness.pages.front_matter import Exercise, TrainingBreak
 from harness.pages.page import Page
 from harness.pages.probe import Probe, parse_python
 from harness.runs.protocol import Program
-from harness.training.comparison import AlarmReport, MetricReport, TrainingReport
+from harness.training.comparison import AlarmReport, TrainingReport
 
 # ----- A myth: the program runs, and prints what the page says -----
 
@@ -278,8 +278,10 @@ def _check_crash(page: Page, report: TrainingReport) -> Iterator[Finding]:
 def _check_metrics(page: Page, report: TrainingReport) -> Iterator[Finding]:
     for metric in report.metrics:
         if metric.agrees is False:
-            observed = f"observed: {metric.verdict}, {_statistics(metric)}"
-            problem = f"says {metric.expected} for `{metric.metric}`; {observed}"
+            low, high = metric.interval
+            shown = f"A = {metric.effect:.2f} ({low:.2f} to {high:.2f}), p = {metric.p:.2g}"
+            problem = f"says {metric.expected} for `{metric.metric}`; "
+            problem += f"observed: {metric.verdict}, {shown}"
             remedy = "correct the patch; or, once you can explain it, write what is observed"
             if metric.verdict == "unclear":
                 remedy = "leave it out: these runs neither show a difference nor exclude one"
@@ -321,8 +323,3 @@ def _check_alarms(page: Page, alarms: AlarmReport | None) -> Iterator[Finding]:
             problem = f"says {stated} for alarms.{name}; observed: {observed:.2f}"
             remedy = f"write `{name} = {observed:.2f}` in [alarms]"
             yield Finding(page.path, page.line_of("alarms", name), problem, remedy)
-
-
-def _statistics(metric: MetricReport) -> str:
-    low, high = metric.interval
-    return f"A = {metric.effect:.2f} ({low:.2f} to {high:.2f}), p = {metric.p:.2g}"

@@ -151,7 +151,8 @@ def expect_rows(observed: Proposal, stated: ProbeTable) -> Iterator[str]:
             yield f"{probe:{width}} = {_value(list(outcomes.values()), ends)}"
         else:
             evidence = shortened(" ".join(str(ends[-1].evidence).split()), 100)
-            what = ", ".join(dict.fromkeys(_outcome(run) for run in ends))
+            seen = (f"{run.outcome} ({run.kind})" if run.kind else run.outcome for run in ends)
+            what = ", ".join(dict.fromkeys(seen))
             value = _value([UNSTATED] * len(ends), ends)
             yield f"{probe:{width}} = {value}  # observed: {what}; {evidence}"
     for probe, reason in observed.report.left_out.items():
@@ -168,10 +169,6 @@ def _value(values: Sequence[str], runs: Sequence[RunReport]) -> str:
         return f'"{values[0]}"'
     entries = (f'{run.loss} = "{value}"' for run, value in zip(runs, values, strict=True))
     return f"{{ {', '.join(entries)} }}"
-
-
-def _outcome(run: RunReport) -> str:
-    return f"{run.outcome} ({run.kind})" if run.kind else run.outcome
 
 
 def ask_rows(observed: Proposal) -> Iterator[str]:

@@ -1,9 +1,9 @@
-"""Which breaks of the catalogue behave like an engine's bugs.
+"""What looks wrong in an engine: each bug with its root, its place and the breaks like it.
 
-The breaks are put into minigrad, or into its variant that accumulates gradients as the engine does,
-and run on the same probes. A break matches if it gives the same wrong numbers on the most basic
-probe of a finding, and is right on every probe on which the engine is right. Nothing about the
-engine's source is compared.
+The breaks of the catalogue are put into minigrad, or into its variant that accumulates gradients as
+the engine does, and run on the same probes. A break matches if it gives the same wrong numbers on
+the most basic probe of a finding, and is right on every probe on which the engine is right. Nothing
+about the engine's source is compared.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _agree(array: Array | None, other: Array | None) -> bool:
         return agree(array.numpy().astype(stored.dtype), stored)
 
 
-# ----- What looks wrong in an engine: each bug with its root, its place and a similar break -----
+# ----- Defects -----
 
 
 class Alike(msgspec.Struct, frozen=True):
@@ -251,7 +251,8 @@ def find_defects(
         return []
     judged = [probe for probe in probes if fits[probe.name].verdict in ("fits", "bug")]
     observed = _observe(engine, judged, bugs, baseline)
-    walks = _walks(judged, baseline)
+    walks: dict[str, Sequence[TraceStep]] = {probe.name: () for probe in judged}
+    walks |= {name: walk for (name, _), walk in baseline.traces(find_engine(), judged).items()}
     features = {name: features_of(probe, walks[name]) for name, probe in observed.probes.items()}
     right = [probe.name for probe in judged if probe.name not in bugs]
     sizes = {name: len(walks[name]) or _LOOP for name in bugs}
@@ -299,14 +300,6 @@ def _observe(
     )
     by_name = {probe.name: probe for probe in probes}
     return Observed(engine, by_name, frozenset(wrong), runs, correct)
-
-
-def _walks(probes: Sequence[Probe], baseline: Baseline) -> dict[str, Sequence[TraceStep]]:
-    """Return minigrad's backward walk of each probe; empty if it has none."""
-    walks: dict[str, Sequence[TraceStep]] = {probe.name: () for probe in probes}
-    for (name, _), walk in baseline.traces(find_engine(), probes).items():
-        walks[name] = walk
-    return walks
 
 
 def _called(

@@ -152,7 +152,11 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         files=len(exploration.engine.sources),
         kind=exploration.engine.dialect.kind or "",
         interface=dict(_interface(exploration)),
-        storage=_storage(exploration),
+        storage=Storage(
+            exploration.storage.shape_changes,
+            exploration.storage.dtype,
+            exploration.accumulation.reads_late,
+        ),
         accumulation=_accumulation(exploration),
         unbroadcasting=_unbroadcasting(
             exploration, fits.get(catalogue.conventions.unbroadcasting_probe or "")
@@ -224,11 +228,6 @@ def _interface(exploration: Exploration) -> Iterator[tuple[str, str]]:
         yield "backward", dialect.backward
     if dialect.functions:
         yield "functions", ", ".join(dialect.functions)
-
-
-def _storage(exploration: Exploration) -> Storage:
-    found, reads_late = exploration.storage, exploration.accumulation.reads_late
-    return Storage(found.shape_changes, found.dtype, reads_late)
 
 
 def _accumulation(exploration: Exploration) -> Accumulation:
@@ -306,8 +305,9 @@ def _split(page: Page, fits: dict[str, Fit], context: Context) -> tuple[list[str
 
 def settings_of(exploration: Exploration) -> str:
     """Return the text of a `harness.toml` with everything that the exploration found."""
-    settings = exploration.target.settings
-    lines = ["[engine]", f"target = {_quoted(_full(exploration))}"]
+    settings, found = exploration.target.settings, exploration.target.name
+    target = settings.target if found else f"{settings.target}:{exploration.name}"
+    lines = ["[engine]", f"target = {_quoted(target)}"]
     lines += [f"root = {_quoted(settings.root)}"] if settings.root else []
     dialect = exploration.engine.dialect
     if not dialect.pull:
@@ -327,11 +327,6 @@ def settings_of(exploration: Exploration) -> str:
         lines += ["", "[engine.names]"]
         lines += [f"{ours} = {_names(theirs)}" for ours, theirs in exploration.engine.names.items()]
     return "\n".join(lines) + "\n"
-
-
-def _full(exploration: Exploration) -> str:
-    target = exploration.target.settings.target
-    return target if exploration.target.name else f"{target}:{exploration.name}"
 
 
 def _quoted(text: str) -> str:

@@ -87,16 +87,12 @@ def _groups(catalogue: Catalogue) -> dict[QuestionKind, list[str]]:
         if isinstance(front, Break) and front.ask and page.id not in catalogue.track:
             group = (front.family, _asked_for(front.ask[0].answer))
             by_level[group][front.level].append(page.id)
-    return {
-        group: levels[lowest]
-        for group, levels in by_level.items()
-        if (lowest := _lowest(levels)) is not None
-    }
-
-
-def _lowest(levels: Mapping[int, Sequence[str]]) -> int | None:
-    enough = (level for level, pages in levels.items() if level <= HARDEST and len(pages) > 1)
-    return min(enough, default=None)
+    groups = {}
+    for group, levels in by_level.items():
+        enough = [n for n, pages in levels.items() if n <= HARDEST and len(pages) > 1]
+        if enough:
+            groups[group] = levels[min(enough)]
+    return groups
 
 
 def _asked_for(answer: str) -> str:

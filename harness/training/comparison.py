@@ -96,7 +96,8 @@ def effect(clean: Sample, broken: Sample) -> float:
     Source: Vargha and Delaney, A Critique and Improvement of the CL Common Language Effect Size
     Statistics, 2000; for software: Arcuri and Briand, 2011.
     """
-    return float(_above(clean, broken).mean())
+    above = np.greater.outer(broken, clean) + 0.5 * np.equal.outer(broken, clean)
+    return float(above.mean())
 
 
 def interval(clean: Sample, broken: Sample) -> tuple[float, float]:
@@ -119,12 +120,6 @@ def _draws(count: int) -> NDArray[np.int64]:
     """Return how often each resample draws each seed, shape (seeds, 2,000)."""
     shares = np.full(count, 1 / count)
     return np.random.default_rng(0).multinomial(count, shares, size=2_000).T
-
-
-def _above(clean: Sample, broken: Sample) -> Sample:
-    """Return 1 where the row's broken run is above the column's clean one, 1/2 where equal."""
-    above: Sample = np.greater.outer(broken, clean) + 0.5 * np.equal.outer(broken, clean)
-    return above
 
 
 def holm(values: Sequence[float]) -> list[float]:
