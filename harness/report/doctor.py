@@ -14,7 +14,8 @@ from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.experiment.conformance import Fit
 from harness.report.doctor_facts import accumulation, storage, unbroadcasting
 from harness.report.doctor_summary import heading_of, show_summary, witness_of
-from harness.report.terminal import Screen, counted, places
+from harness.report.terminal import Screen, counted
+from harness.report.view import places
 
 LONGEST = 140
 """The length at which a reason is cut, in characters."""

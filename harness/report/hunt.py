@@ -19,8 +19,9 @@ from harness.learn.clues import GRADIENTS, LOG, Check, Clue, Curve, Evidence, Gr
 from harness.learn.hunt import Hunt, counted_clues, label_of, result_of
 from harness.pages.probe import Probe
 from harness.report.language import Language
+from harness.report.one_screen import show_change
 from harness.report.progress import label_rows
-from harness.report.terminal import Screen, show_change
+from harness.report.terminal import Screen
 
 BARS = "▁▂▃▄▅▆▇█"
 """The levels of a spark line, from the lowest."""

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from harness.core.vocabulary import shortened, some
 from harness.matrix.records import BreakRow, Difference, Matrix
-from harness.report.terminal import MOST_OF_A_REASON, STYLES, counted
+from harness.report.terminal import MOST_OF_A_REASON, counted
+from harness.report.view import STYLES
 
 MOST_PROBLEMS = 8
 """The number of problems that the last lines list; the others are counted."""

@@ -10,9 +10,11 @@ from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.recording import Recorded, record
 from harness.pages.catalogue import open_catalogue
-from harness.report.files import html_room
+from harness.report import html_room
 from harness.report.html.lesson import Lesson
-from harness.report.terminal import open_console, show_report, show_title
+from harness.report.one_screen import show_report
+from harness.report.pages import show_title
+from harness.report.terminal import open_console
 from harness.runs.cache import open_cache
 
 HEIGHT = 900

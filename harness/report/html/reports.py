@@ -16,6 +16,7 @@ from harness.report.grading.rows import rows
 from harness.report.grading.sentences import refusals
 from harness.report.html.document import fill
 from harness.report.language import ENGLISH, Language
+from harness.report.view import engine_name
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,9 @@ class GridRow:
 def matrix_page(matrix: Matrix, say: Language = ENGLISH) -> str:
     """Return a kill matrix as a grid, survivors first."""
     ran = [row.name for row in matrix.diagnostics if row.name not in matrix.skipped]
-    engine = matrix.engine
-    on: str | Message = engine.name
-    if engine.variant:
-        on = message("{engine} with {variant}", engine=engine.name, variant=engine.variant)
     return fill(
         "matrix.html",
-        say("Kill matrix of {engine}", engine=on),
+        say("Kill matrix of {engine}", engine=engine_name(matrix.engine, say)),
         say,
         matrix=matrix,
         caught=sum(bool(row.caught_by) for row in matrix.breaks),

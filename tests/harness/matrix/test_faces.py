@@ -11,7 +11,7 @@ from rich.console import Console
 from harness.matrix.build import build_matrix
 from harness.matrix.committed import Committed
 from harness.matrix.records import FalseAlarm, Matrix
-from harness.report.json import to_json
+from harness.report import to_json
 from harness.report.matrix_markdown import to_markdown
 from harness.report.matrix_terminal import show_accepted, show_matrix
 from tests.harness.matrix.made import diagnostic, evaluation, evaluations, everything, seen

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from harness.report.bar import ProgressBar
+from harness.report.terminal import ProgressBar
 
 
 class Terminal(io.StringIO):

@@ -8,7 +8,9 @@ from harness.core.report import ClaimReport
 from harness.core.vocabulary import LOSSES, Outcome
 from harness.pages.probe import Probe
 from harness.report.full import show_full
-from harness.report.terminal import STYLES, Screen, outcome_text, show_code, show_section
+from harness.report.pages import show_section
+from harness.report.terminal import Screen, outcome_text, show_code
+from harness.report.view import STYLES
 from tests.harness.reports import report_of, report_with, run_of
 
 

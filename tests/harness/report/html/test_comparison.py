@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from harness.report.html.comparison import compare
+from harness.report.html.charts import compare
 from harness.report.language import open_language
 
 ROWS = np.arange(1.0, 13.0).reshape(4, 3)

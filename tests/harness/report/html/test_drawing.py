@@ -9,9 +9,8 @@ import pytest
 from msgspec import structs
 
 from harness.core.run import TraceStep, pack
-from harness.report.html.curves import curves
-from harness.report.html.drawing import draw
-from harness.report.html.scene import make_scene
+from harness.report.html.charts import curves
+from harness.report.html.graph import draw, make_scene
 from harness.report.html.tiles import HEIGHT, MOST, WIDE, short, size_of, tile
 
 

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.html.layout import RISE, place
+from harness.report.html.graph import RISE, place
 
 
 @st.composite
