@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.report import Report, RunReport
+from harness.core.report import DrawnComparison, Report, RunReport
 from harness.core.vocabulary import OUTCOMES, shortened
 from harness.pages.page import Page
 from harness.pages.probe import Probe
@@ -95,7 +95,7 @@ def _rows(console: Screen, run: RunReport) -> Iterator[tuple[str, Text]]:
     if run.array:
         yield "", heat_map(console, run.array, console.width - LABELS)
     if run.losses:
-        yield "", curves(console, run.losses, console.width - LABELS)
+        yield "", _losses(console, run.losses, console.width - LABELS)
     if run.caught_by:
         yield say("caught by"), Text(", ".join(run.caught_by), "green")
     if finite := [f"{margin:.0f}" for margin in sorted(run.margins.values()) if margin < math.inf]:
@@ -122,6 +122,11 @@ def _rows(console: Screen, run: RunReport) -> Iterator[tuple[str, Text]]:
 
 LABELS = 14
 """The columns to the left of a picture."""
+
+
+def _losses(console: Screen, losses: DrawnComparison, width: int) -> Text:
+    expected, actual = losses.expected.values, losses.actual.values
+    return curves(console, expected, actual, (console.say("correct"), console.say("broken")), width)
 
 
 def _headline(run: RunReport, say: Language) -> Text:
@@ -197,7 +202,7 @@ def show_training(console: Screen, report: TrainingReport, *, page: Page) -> Non
         _show_metrics(console, report)
     if report.losses:
         console.print(Text(say("The loss in the run with seed 0"), "bold"))
-        picture = curves(console, report.losses, console.width - 2)
+        picture = _losses(console, report.losses, console.width - 2)
         console.print(Padding(picture, (0, 0, 1, 2)))
     if report.metrics:
         console.print(Text(say("Would a single run have shown it?"), "bold"))
