@@ -259,9 +259,9 @@ def myth(page: PageId, lang: Lang = None, breaks: Breaks = None, json: Json = Fa
     claim = session.page(page, "myth")
     shown = session.translated(claim)
     if not json:
-        from harness.report.pages import show_claim
+        from harness.report.pages import show_opening
 
-        show_claim(session.console, shown, claim)
+        show_opening(session.console, shown, claim, "The claim")
     with session.busy():
         from harness.check.runner import run_page
         from harness.experiment.myth import MythReport, find_exhibit, missing_library

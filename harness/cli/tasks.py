@@ -89,9 +89,9 @@ def _judge(session: CommandSession, task: Page, file: Path | None, hints: bool) 
     probes = read_submission(file) if file and not suite else ()
     shown = session.translated(task)
     if not session.json:
-        from harness.report.tasks import show_opening
+        from harness.report.pages import show_opening
 
-        show_opening(session.console, shown, task, suite=not file)
+        show_opening(session.console, shown, task, "" if file else "The suite")
     report = session.run(lambda: run_page(task, session, probes=probes, suite_file=suite))
     assert isinstance(report, ExerciseReport)
     session.show(report, page=shown, original=task, probes=probes, hints=hints)

@@ -31,7 +31,7 @@ VERDICT_STYLES = {"alarm": "bold red", "false alarm": "red"}
 # ----- The hunt -----
 
 
-def show_opening(console: Screen, hunt: Hunt) -> None:
+def show_hunt(console: Screen, hunt: Hunt) -> None:
     """Print which hunt it is, and what has been bought."""
     say, key = console.say, hunt.key
     heading = say("Hunt: {hunt}, level {level}", hunt=label_of(key.seed), level=key.level)
@@ -80,7 +80,7 @@ def _span(costs: Collection[float]) -> str:
     return f"{low:g}" if low == high else f"{low:g}-{high:g}"
 
 
-def show_check(console: Screen, check: str) -> None:
+def show_kind(console: Screen, check: str) -> None:
     """Print what a check sees, what it is blind to, and its cost."""
     say = console.say
     for item in DIAGNOSTICS:
@@ -98,7 +98,7 @@ def show_topics(console: Screen, probes: Iterable[Probe]) -> None:
     console.print(", ".join(f"{topic} ({count})" for topic, count in sorted(counts.items())))
 
 
-def show_probes(console: Screen, probes: Iterable[Probe]) -> None:
+def show_topic(console: Screen, probes: Iterable[Probe]) -> None:
     """Print a row for each probe: its name, and the first line of its text."""
     rows = [(probe.name, console.say(probe.doc.splitlines()[0])) for probe in probes]
     console.print(_cut(rows, console.width))

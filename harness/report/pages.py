@@ -118,17 +118,22 @@ def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
     console.print(_markdown(page.body))
 
 
+def show_opening(console: Screen, page: Page, original: Page, section: str = "") -> None:
+    """Print the title and the kind of a myth or an exercise, in any language, and a section."""
+    say = console.say
+    if page.front.kind == "myth":
+        kind = say("{page}, a myth", page=page.id)
+    else:
+        kind = say("{page}, an exercise", page=page.id)
+    console.print(Text.assemble((page.title, "bold"), f"\n{kind}\n"))
+    if section:
+        show_section_like(console, section, page, original)
+
+
 # ----- A myth -----
 
 DIFFERENCES = {"-": "red", "+": "green", " ": ""}
 """The style of a line by its sign."""
-
-
-def show_claim(console: Screen, page: Page, original: Page) -> None:
-    """Print the title and the claim of a myth, in any language."""
-    line = console.say("{page}, a myth", page=page.id)
-    console.print(Text.assemble((page.title, "bold"), f"\n{line}\n"))
-    show_section_like(console, "The claim", page, original)
 
 
 def show_myth(console: Screen, report: MythReport, *, page: Page, original: Page) -> None:
@@ -142,32 +147,23 @@ def show_myth(console: Screen, report: MythReport, *, page: Page, original: Page
 
 def _show_printed(console: Screen, report: MythReport) -> None:
     say = console.say
-    stated = (report.says or "").rstrip("\n").splitlines()
     if report.skipped:
         console.print(Text(say("Not run: {reason}", reason=report.skipped), "yellow"))
         console.print(Text(say("What it prints, according to the page"), "bold"))
-        _show_lines(console, stated)
     elif report.agrees:
-        heading = Text.assemble(
-            (say("What it printed"), "bold"), (say(", as the page says"), "green")
-        )
-        console.print(heading)
-        _show_lines(console, stated)
+        agreement = say(", as the page says")
+        console.print(Text.assemble((say("What it printed"), "bold"), (agreement, "green")))
     else:
         line = say("Not as the page says: - the page, + what it printed")
         console.print(Text(line, "bold red"))
-        for row in report.differences:
-            console.print(Text(f"  {row}", DIFFERENCES[row[0]]), soft_wrap=True)
-        console.print()
-        if report.failure:
-            failed = say("It failed: {failure}", failure=report.failure)
-            console.print(Text(f"{failed}\n", "bold red"))
-
-
-def _show_lines(console: Screen, rows: list[str]) -> None:
-    for row in rows:
-        console.print(Text(f"  {row}"), soft_wrap=True)
+    agrees = report.skipped or report.agrees
+    stated = (report.says or "").rstrip("\n").splitlines()
+    for row in stated if agrees else report.differences:
+        console.print(Text(f"  {row}", "" if agrees else DIFFERENCES[row[0]]), soft_wrap=True)
     console.print()
+    if not agrees and report.failure:
+        failed = say("It failed: {failure}", failure=report.failure)
+        console.print(Text(f"{failed}\n", "bold red"))
 
 
 # ----- Lists -----

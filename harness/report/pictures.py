@@ -29,7 +29,7 @@ VISIBLE = 1e-5
 
 GAP = "    "
 
-MOST_OF_A_NAME = 20
+MOST_OF_A_NODE = 20
 """The most characters to show of the name of a node."""
 
 BELOW = 6
@@ -167,7 +167,7 @@ def _numbered(operand: tuple[int, str] | None, say: Language) -> str:
 
 
 def _named(name: str, say: Language) -> str:
-    return shortened(name, MOST_OF_A_NAME) or say("leaf")
+    return shortened(name, MOST_OF_A_NODE) or say("leaf")
 
 
 def _panel(title: str, numbers: DrawnNumbers, largest: float, shades: str) -> list[str]:

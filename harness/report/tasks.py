@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 # ----- An exercise: the suite and its results, or the verdict on a learner's file -----
 
 
-def show_opening(console: Screen, page: Page, original: Page, *, suite: bool) -> None:
-    """Print the title of an exercise, in any language, and, if wanted, its suite."""
-    line = console.say("{page}, an exercise", page=page.id)
-    console.print(Text.assemble((page.title, "bold"), f"\n{line}\n"))
-    if suite:
-        show_section_like(console, "The suite", page, original)
-
-
 def show_exercise(
     console: Screen,
     report: ExerciseReport,

@@ -22,8 +22,8 @@ WIDTH, HEIGHT, LEFT, BELOW, RIGHT = 560, 240, 52, 26, 96
 """Pixels: of the picture, and of the space around the plot."""
 
 
-def curves(clean: Sequence[float], broken: Sequence[float], names: tuple[str, str]) -> str:
-    """Return both curves over the steps; the scale is logarithmic if all losses are positive.
+def loss_curves(clean: Sequence[float], broken: Sequence[float], names: tuple[str, str]) -> str:
+    """Return both curves over the steps; the scale is logarithmic as on the terminal.
 
     Numbers that are not finite end a curve.
     """

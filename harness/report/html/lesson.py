@@ -25,7 +25,7 @@ from harness.core.vocabulary import Outcome
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.recording import Recorded, RunPair
 from harness.pages.page import Page
-from harness.report.html.charts import Tiles, compare, curves
+from harness.report.html.charts import Tiles, compare, loss_curves
 from harness.report.html.graph import Picture, Scene, draw, make_scene
 from harness.report.language import ENGLISH, Language
 from harness.report.view import Change, Row, changes_of, engine_name, unexplained, worst_rows
@@ -179,7 +179,7 @@ class Lesson:
             pair = self.recorded.pairs[row.run.probe, row.run.loss]
             expected, actual = pair.clean.losses, pair.broken.losses
             if min(len(expected), len(actual)) > 2:
-                trainings.append((row.name, curves(expected, actual, names)))
+                trainings.append((row.name, loss_curves(expected, actual, names)))
         return trainings
 
     @cached_property

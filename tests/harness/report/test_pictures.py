@@ -14,7 +14,7 @@ from harness.report.full import show_runs
 from harness.report.pictures import curves, graph_list, heat_map
 from harness.report.terminal import Screen
 from tests.harness.command import harness
-from tests.harness.report.test_terminal import probe
+from tests.harness.report.test_full import probe
 from tests.harness.reports import run_of
 
 
