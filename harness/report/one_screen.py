@@ -75,7 +75,7 @@ def show_outcomes(
     probes: Sequence[Probe],
     predictions: Sequence[PredictionReport] = (),
 ) -> None:
-    """Print the change, what it does to each probe, and why: the first 24 lines, with the title."""
+    """Print what the change does to each probe, and why: with it, the first 24 lines."""
     say = console.say
     rows = rows_of(report, probes, predictions, say)
     shown_rows = [row for row in rows if row.run.outcome != "not-reached"]

@@ -8,7 +8,7 @@ to hide the groups of later steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -65,18 +65,21 @@ class Walk:
             if parent is not None and array
         ]
 
-    def told(self, number: int) -> Message:
-        """Return in words what happens at this place of the walk."""
-        step, passed = self.steps[number], self.passed(number)
-        node = self.label(step.index)
-        received = message("{node} received {shape}", node=node, shape=step.cotangent.shape)
-        if not passed:
-            return received
-        parts = [
-            message("{shape} to {name}", name=self.label(parent), shape=array.shape)
-            for _, parent, array in passed
-        ]
-        return message("{received}, and passed on {parts}", received=received, parts=joined(parts))
+    @property
+    def sentences(self) -> Iterator[Message]:
+        """What happens at each place of the walk, in words."""
+        for number, step in enumerate(self.steps):
+            node = self.label(step.index)
+            sentence = message("{node} received {shape}", node=node, shape=step.cotangent.shape)
+            parts = [
+                message("{shape} to {name}", name=self.label(parent), shape=array.shape)
+                for _, parent, array in self.passed(number)
+            ]
+            if parts:
+                sentence = message(
+                    "{received}, and passed on {parts}", received=sentence, parts=joined(parts)
+                )
+            yield sentence
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,29 @@ class Scene:
     def backward(self) -> int:
         """The number of steps of the backward pass: a visit each."""
         return max(len(self.clean.steps), len(self.broken.steps))
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return self.forward + self.backward
+
+    @property
+    def parts_at(self) -> int:
+        """The step at which the two pictures first differ; -1 if they never do."""
+        if self.parting is None:
+            return -1
+        if not self.parting.in_backward:
+            return list(self.clean.by_index).index(self.parting.node)
+        visits = [step.index for step in self.clean.steps]
+        return self.forward + visits.index(self.parting.node)
+
+    @property
+    def mark(self) -> str:
+        """The node, or the node and the operand (`2.1`), at which they first differ."""
+        if self.parting is None:
+            return ""
+        node, operand = self.parting.node, self.parting.operand
+        return str(node) if operand is None else f"{node}.{operand}"
 
 
 def make_scene(

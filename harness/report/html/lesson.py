@@ -44,20 +44,10 @@ PREDICTED: tuple[Outcome, ...] = ("crash", "silent-corruption", "disguised-corre
 class Stage:
     """A probe to step through."""
 
-    probe: str
-    label: str
-    loss: str
-    code: str
-    pictures: tuple[Picture, Picture]
+    row: Row
     scene: Scene
+    pictures: tuple[Picture, Picture]
     tiles: Sequence[Tiles]
-    fingerprint: str
-    divergence: str
-    sentences: tuple[Sequence[str], Sequence[str]]
-    parts_at: int
-    """The step at which the two pictures first differ; -1 if they never do."""
-    mark: str
-    """The node, or the node and the operand (`2.1`), to mark."""
 
     @property
     def size(self) -> int:
@@ -66,11 +56,6 @@ class Stage:
         return sum(map(len, drawn)) + sum(
             len(tiles.expected + tiles.actual + tiles.difference) for tiles in self.tiles
         )
-
-    @property
-    def steps(self) -> int:
-        """The number of steps."""
-        return self.scene.forward + self.scene.backward
 
 
 @dataclass(frozen=True)
@@ -124,7 +109,7 @@ class Lesson:
     def stages(self) -> list[Stage]:
         """The probes that can be stepped through, the most telling first."""
         stages = filter(None, map(self._stage, self.rows))
-        return _fitting(sorted(stages, key=lambda stage: stage.parts_at < 0))
+        return _fitting(sorted(stages, key=lambda stage: stage.scene.parts_at < 0))
 
     def _stage(self, row: Row) -> Stage | None:
         run = row.run
@@ -138,28 +123,8 @@ class Lesson:
             return None
         if max(nodes) > MOST_NODES or scene.backward > MOST_VISITS:
             return None
-        parting = scene.parting
-        mark = "" if parting is None else str(parting.node)
-        if parting is not None and parting.operand is not None:
-            mark += f".{parting.operand}"
-        prefix = f"{self.page.id}-{run.probe}"
-        return Stage(
-            probe=run.probe,
-            label=row.name,
-            loss=run.loss or "",
-            code=self.code(run),
-            pictures=draw(scene, prefix),
-            scene=scene,
-            tiles=self._tiles(pair),
-            fingerprint=self.say(run.fingerprint) if run.fingerprint else "",
-            divergence=self.say(run.first_divergence) if run.first_divergence else "",
-            sentences=(
-                [self.say(scene.clean.told(i)) for i in range(len(scene.clean.steps))],
-                [self.say(scene.broken.told(i)) for i in range(len(scene.broken.steps))],
-            ),
-            parts_at=_parts_at(scene),
-            mark=mark,
-        )
+        pictures = draw(scene, f"{self.page.id}-{run.probe}")
+        return Stage(row, scene, pictures, self._tiles(pair))
 
     def _tiles(self, pair: RunPair) -> list[Tiles]:
         tiles = []
@@ -247,17 +212,6 @@ def _fitting(stages: Sequence[Stage]) -> list[Stage]:
             room -= stage.size
             fitting.append(stage)
     return fitting
-
-
-def _parts_at(scene: Scene) -> int:
-    parting = scene.parting
-    if parting is None:
-        return -1
-    nodes = list(scene.clean.by_index)
-    if not parting.in_backward:
-        return nodes.index(parting.node)
-    visits = [step.index for step in scene.clean.steps]
-    return scene.forward + visits.index(parting.node)
 
 
 # ----- Code, with its syntax marked for the style sheet -----

@@ -76,7 +76,7 @@ def test_the_two_part_at_the_edge_that_passes_a_wrong_gradient_on() -> None:
     scene = make_scene(clean, broken, leaves)
     assert scene.parting is not None
     assert (scene.parting.node, scene.parting.operand) == (1, 0)
-    assert [str(scene.broken.told(i)) for i in range(2)] == [
+    assert [str(sentence) for sentence in scene.broken.sentences] == [
         "f received (3,), and passed on (3,) to x",
         "x received (3,)",
     ]
