@@ -191,7 +191,7 @@ def check(
     with session.busy():
         from harness.check import worst
         from harness.check.pages import check_pages
-        from harness.report.findings import show_left_out, show_summary
+        from harness.report.pages import show_left_out, show_summary
 
     if pages and only:
         remedy = "leave --only out, and name its folder with --breaks"
@@ -250,7 +250,7 @@ def _check_on_engine(session: CommandSession, ids: Sequence[str], only: Sequence
     from harness.check import worst
     from harness.check.pages import check_page
     from harness.experiment.comparison import breaks_for
-    from harness.report.findings import show_nothing_judged
+    from harness.report.pages import show_nothing_judged
 
     catalogue, name = session.catalogue, session.engine.name
     inside = catalogue.ids_in(only) if only else catalogue.files.keys()
@@ -289,7 +289,7 @@ def _compare(
     from harness.check.expectations import check_on_engine
     from harness.experiment.comparison import compare_pages
     from harness.experiment.context import OpenContext
-    from harness.report.findings import show_comparison
+    from harness.report.pages import show_comparison
 
     reports: list[Report] = []
     findings: list[Finding] = []

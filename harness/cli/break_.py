@@ -71,7 +71,7 @@ def break_engine(
     shown = broken if json else session.translated(broken)
     asking = session.is_interactive and not no_predict
     if session.is_interactive:
-        from harness.report.terminal import show_first_words
+        from harness.report.pages import show_first_words
 
         show_first_words(session.console, shown, session.place(shown), hypothesis=asking)
     with session.busy():
@@ -126,7 +126,8 @@ def _show_break(
 ) -> tuple[Report, list[PredictionReport]]:
     """Ask for predictions, run, and print the report; outcomes before the diagnostics."""
     from harness.core.report import Report
-    from harness.report import terminal
+    from harness.report import one_screen, pages
+    from harness.report.terminal import show_diff
 
     console = session.console
     running = None if isinstance(prepared.change, Report) else Background(prepared.run)
@@ -138,14 +139,14 @@ def _show_break(
     if asking:
         from harness.cli.prediction import predict
 
-        terminal.show_change(console, prepared.change)
+        one_screen.show_change(console, prepared.change)
         probes, questions = prepared.probes, prepared.questions
         predictions += predict(console, shown, probes, questions, lambda: wait(first=True))
     if asking or not session.is_interactive:
-        terminal.show_title(console, shown, session.place(shown))
-    terminal.show_engine(console, shown, prepared.change.engine)
+        pages.show_title(console, shown, session.place(shown))
+    pages.show_engine(console, shown, prepared.change.engine)
     if full:
-        terminal.show_diff(console, prepared.change.diff, prepared.change.sites)
+        show_diff(console, prepared.change.diff, prepared.change.sites)
         from harness.report.full import show_full
 
         report = wait()
@@ -153,11 +154,11 @@ def _show_break(
         if not report.engine.foreign:
             session.show_next(shown)
         return report, predictions
-    terminal.show_change(console, prepared.change)
-    terminal.show_outcomes(console, wait(first=True), prepared.probes, predictions)
+    one_screen.show_change(console, prepared.change)
+    one_screen.show_outcomes(console, wait(first=True), prepared.probes, predictions)
     report = wait()
     following = "" if report.engine.foreign else session.following(shown)
-    terminal.show_lessons(console, report, predictions, following)
+    one_screen.show_lessons(console, report, predictions, following)
     return report, predictions
 
 
@@ -166,14 +167,15 @@ def _show_training(
 ) -> tuple[TrainingReport, list[PredictionReport]]:
     """Ask for predictions, run all seeds, and print the report."""
     from harness.cli.prediction import ask_moves, scored_moves, show_score
-    from harness.report import terminal
+    from harness.report import pages
+    from harness.report.terminal import show_diff
 
     console, experiment = session.console, prepared.experiment
     if not session.is_interactive:
-        terminal.show_title(console, shown)
+        pages.show_title(console, shown)
     if not asking:
-        terminal.show_first_section(console, shown)
-    terminal.show_diff(console, experiment.diff, experiment.sites)
+        pages.show_first_section(console, shown)
+    show_diff(console, experiment.diff, experiment.sites)
     running = Background(prepared.run)
     moves = ask_moves(console, list(experiment.expectation.moves)) if asking else {}
     report = session.wait(running)
@@ -257,7 +259,7 @@ def _show_absence(session: CommandSession, page: Page) -> Report:
     if session.json:
         print_json(report)
     elif report.resembles:
-        from harness.report.terminal import show_resemblance
+        from harness.report.one_screen import show_resemblance
 
         show_resemblance(session.console, report)
     return report
@@ -360,7 +362,7 @@ def write_lessons(session: CommandSession, pages: Sequence[Page], out: Path) -> 
 def require_lessons(pages: Sequence[Page], out: Path) -> None:
     """Raise UsageError for a whole training, EnvironmentProblem if nothing can be written."""
     from harness.pages.front_matter import TrainingBreak
-    from harness.report.files import html_room, require_writable
+    from harness.report import html_room, require_writable
 
     for page in pages:
         if isinstance(page.front, TrainingBreak):

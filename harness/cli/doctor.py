@@ -42,7 +42,7 @@ def doctor(
     The exit status is 1 if something looks wrong, or if no probe can judge the engine.
     """
     from harness.core.files import write_file
-    from harness.report.files import html_room, require_writable
+    from harness.report import html_room, require_writable
     from harness.report.language import open_language
 
     say = open_language(lang)

@@ -199,8 +199,8 @@ def grade(
 
     from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
-    from harness.report.bar import ProgressBar
-    from harness.report.files import require_writable
+    from harness.report import require_writable
+    from harness.report.terminal import ProgressBar
 
     require_suite(suite)
     session = CommandSession(breaks, engine, json=json, cached=not no_cache)

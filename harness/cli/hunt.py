@@ -304,7 +304,7 @@ def _play_at_once(game: _Game, buy: Iterable[str], answer: str | None) -> int:
     else:
         console = session.console
         if not game.hunt.answer:
-            report.show_opening(console, game.hunt)
+            report.show_hunt(console, game.hunt)
         for evidence in bought:
             console.print()
             report.show_evidence(console, evidence)
@@ -350,14 +350,14 @@ def _status(hunt: Hunt) -> int:
 
 def _play(game: _Game) -> int:
     """Read what is typed until the hunt has ended, or the learner stops."""
-    from harness.report.hunt import show_opening
+    from harness.report.hunt import show_hunt
 
     console, say = game.session.console, game.session.console.say
     if game.hunt.answer:
         console.print(say("This hunt has ended; --seed N chooses another one."))
         _show_end(game)
         return _status(game.hunt)
-    show_opening(console, game.hunt)
+    show_hunt(console, game.hunt)
     console.print(say("Type ? for help."))
     while not game.hunt.answer:
         passes = f"{game.hunt.passes:g}"
@@ -414,11 +414,11 @@ def _show_help(game: _Game, topic: str) -> None:
         for name in game.hunt.bought:
             report.show_evidence(console, game.buy(game.pool.clues[name]))
     elif topic in {clue.kind for clue in clues}:
-        report.show_check(console, topic)
+        report.show_kind(console, topic)
     elif topic in probes:
         report.show_probe(console, probes[topic], clues)
     elif found := [p for p in probes.values() if topic in (report.topic_of(p), *p.name.split("-"))]:
-        report.show_probes(console, found)
+        report.show_topic(console, found)
     else:
         topics = {report.topic_of(probe) for probe in probes.values()}
         remedy = message(

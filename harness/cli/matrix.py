@@ -61,7 +61,7 @@ def show_kill_matrix(
     """Run every break with every diagnostic, and compare with the committed matrix."""
     from harness.core.files import write_file
     from harness.matrix.plan import choose
-    from harness.report.files import html_room, require_writable
+    from harness.report import html_room, require_writable
     from harness.report.language import open_language
     from harness.report.matrix import to_markdown
 
@@ -116,8 +116,8 @@ def _show(
     *,
     verbose: bool,
 ) -> None:
-    from harness.report.findings import show_left_out
     from harness.report.matrix import show_accepted
+    from harness.report.pages import show_left_out
 
     if accepted is not None:
         show_accepted(session.console, accepted)
@@ -158,7 +158,7 @@ def _evaluate_all(session: CommandSession, plan: Plan) -> Evaluations:
     """Run the plan with a progress line. If it is interrupted, print how much was finished."""
     from harness.experiment.baseline import Baseline
     from harness.matrix.plan import evaluate_all
-    from harness.report.bar import ProgressBar
+    from harness.report.terminal import ProgressBar
 
     total = len(plan.entries)
     with ProgressBar() as bar:

@@ -404,7 +404,7 @@ class CommandSession:
 
 def print_json(value: object) -> None:
     """Print a record or a table as JSON."""
-    from harness.report.json import to_json
+    from harness.report import to_json
 
     print(to_json(value))
 

@@ -78,7 +78,7 @@ def list_pages(
     elif todo and not pages:
         session.console.print(session.console.say("There is nothing left to do here."))
     else:
-        from harness.report.listing import show_list
+        from harness.report.pages import show_list
 
         show_list(session.console, [session.titled(page) for page in pages], done)
     for mistake in mistakes:
@@ -133,7 +133,7 @@ def _list_probes(session: CommandSession) -> int:
         entries = [{"name": p.name, "kind": p.kind, "doc": p.doc, "path": p.path} for p in shared]
         print_json({"schema": 1, "probes": entries})
     else:
-        from harness.report.listing import show_probes
+        from harness.report.pages import show_probes
 
         show_probes(session.console, shared)
     return 0
@@ -148,7 +148,7 @@ def _list_track(session: CommandSession) -> int:
         ]
         print_json({"schema": 1, "track": entries})
     else:
-        from harness.report.listing import show_track
+        from harness.report.pages import show_track
 
         show_track(session.console, pages, track, done)
     return 0
@@ -179,7 +179,8 @@ def show(
     if json:
         print_json({"schema": 1, **page_entry(shown), "markdown": shown.body})
         return 0
-    from harness.report.terminal import show_diff, show_page
+    from harness.report.pages import show_page
+    from harness.report.terminal import show_diff
 
     show_page(session.console, shown, translated=is_translated)
     if engine is not None:
@@ -258,9 +259,9 @@ def myth(page: PageId, lang: Lang = None, breaks: Breaks = None, json: Json = Fa
     claim = session.page(page, "myth")
     shown = session.translated(claim)
     if not json:
-        from harness.report.myth import show_claim
+        from harness.report.pages import show_opening
 
-        show_claim(session.console, shown, claim)
+        show_opening(session.console, shown, claim, "The claim")
     with session.busy():
         from harness.check.runner import run_page
         from harness.experiment.myth import MythReport, find_exhibit, missing_library

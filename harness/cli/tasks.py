@@ -89,9 +89,9 @@ def _judge(session: CommandSession, task: Page, file: Path | None, hints: bool) 
     probes = read_submission(file) if file and not suite else ()
     shown = session.translated(task)
     if not session.json:
-        from harness.report.exercise import show_opening
+        from harness.report.pages import show_opening
 
-        show_opening(session.console, shown, task, suite=not file)
+        show_opening(session.console, shown, task, "" if file else "The suite")
     report = session.run(lambda: run_page(task, session, probes=probes, suite_file=suite))
     assert isinstance(report, ExerciseReport)
     session.show(report, page=shown, original=task, probes=probes, hints=hints)
@@ -137,7 +137,7 @@ def _show_hint(session: CommandSession, task: Page) -> int:
     """Show the next hint, or all of them again once all have been shown."""
     from harness.learn.events import Hint
     from harness.learn.lesson import hints_of
-    from harness.report.terminal import show_section
+    from harness.report.pages import show_section
 
     _, text = session.translated(task).section_like("Hints", task)
     say, hints = session.console.say, hints_of(task, text)
@@ -151,7 +151,7 @@ def _show_hint(session: CommandSession, task: Page) -> int:
 
 
 def _show_answer(session: CommandSession, task: Page) -> int:
-    from harness.report.terminal import show_section_like
+    from harness.report.pages import show_section_like
 
     for heading in ("Answer", "Lesson"):
         show_section_like(session.console, heading, session.translated(task), task)
@@ -262,7 +262,7 @@ def _make_copy(choices: _FixOptions, page_id: str, *, again: bool) -> int:
     if session.json:
         print_json(broken.in_folder(folder))
         return 0
-    from harness.report.repair import show_new_copy
+    from harness.report.tasks import show_new_copy
 
     if aside:
         session.console.print(session.console.say("The old copy is now {path}.", path=aside))
@@ -275,7 +275,7 @@ def _show_title(session: CommandSession, page: Page) -> None:
 
     Nothing is printed for JSON.
     """
-    from harness.report.terminal import show_title
+    from harness.report.pages import show_title
 
     shown = session.translated(page)
     if not session.json:
@@ -303,7 +303,7 @@ def _check_copy(choices: _FixOptions) -> int:
     if session.json:
         print_json(repair)
     else:
-        from harness.report.repair import show_repair
+        from harness.report.tasks import show_repair
 
         show_repair(session.console, repair, replace(choices, page=page.id).check_command)
         if repair.state == "right" and session.following(page):

@@ -382,7 +382,7 @@ class BreaksSession:
 
 def _require_files(config: pytest.Config) -> None:
     """Raise EnvironmentProblem if a results file clearly cannot be written."""
-    from harness.report.files import require_writable
+    from harness.report import require_writable
 
     for form in FORMATS:
         if file := config.getoption(f"breaks_{form}"):

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.core.vocabulary import shortened, visible
 from harness.grade.cohort.tally import SubmissionRow, Tally
-from harness.report.bar import ProgressBar
-from harness.report.terminal import counted
+from harness.report.terminal import ProgressBar, counted
 
 MOST = 10
 """The number of submissions or breaks that the summary lists."""

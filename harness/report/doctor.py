@@ -23,7 +23,8 @@ from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.doctor.roots import Feature, Use
 from harness.engines.survey import Reducer
-from harness.report.terminal import Screen, counted, places
+from harness.report.terminal import Screen, counted
+from harness.report.view import places
 
 
 def in_json(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,27 +18,20 @@ from harness.learn.clues import GRADIENTS, LOG, Check, Clue, Curve, Evidence, Gr
 from harness.learn.hunt import Hunt, counted_clues, label_of, result_of
 from harness.pages.probe import Probe
 from harness.report.language import Language
-from harness.report.progress import label_rows
-from harness.report.terminal import Screen, show_change
-
-BARS = "▁▂▃▄▅▆▇█"
-"""The levels of a spark line, from the lowest."""
-
-NOT_FINITE = "!"
-
-LONGEST_SPARK = 32
-"""The most characters of a spark line."""
+from harness.report.one_screen import show_change
+from harness.report.pictures import curves
+from harness.report.terminal import Screen, label_rows
 
 EDGE = 2
 """The rows and columns to show at each end of a large gradient."""
 
-STYLES = {"alarm": "bold red", "false alarm": "red"}
+VERDICT_STYLES = {"alarm": "bold red", "false alarm": "red"}
 
 
 # ----- The hunt -----
 
 
-def show_opening(console: Screen, hunt: Hunt) -> None:
+def show_hunt(console: Screen, hunt: Hunt) -> None:
     """Print which hunt it is, and what has been bought."""
     say, key = console.say, hunt.key
     heading = say("Hunt: {hunt}, level {level}", hunt=label_of(key.seed), level=key.level)
@@ -88,7 +80,7 @@ def _span(costs: Collection[float]) -> str:
     return f"{low:g}" if low == high else f"{low:g}-{high:g}"
 
 
-def show_check(console: Screen, check: str) -> None:
+def show_kind(console: Screen, check: str) -> None:
     """Print what a check sees, what it is blind to, and its cost."""
     say = console.say
     for item in DIAGNOSTICS:
@@ -106,7 +98,7 @@ def show_topics(console: Screen, probes: Iterable[Probe]) -> None:
     console.print(", ".join(f"{topic} ({count})" for topic, count in sorted(counts.items())))
 
 
-def show_probes(console: Screen, probes: Iterable[Probe]) -> None:
+def show_topic(console: Screen, probes: Iterable[Probe]) -> None:
     """Print a row for each probe: its name, and the first line of its text."""
     rows = [(probe.name, console.say(probe.doc.splitlines()[0])) for probe in probes]
     console.print(_cut(rows, console.width))
@@ -129,22 +121,18 @@ def topic_of(probe: Probe) -> str:
 
 def show_evidence(console: Screen, evidence: Evidence) -> None:
     """Print what a clue shows."""
-    say = console.say
+    say, width = console.say, console.width - 2
     heading = say("{clue}: {passes} passes", clue=evidence.clue, passes=f"{evidence.passes:g}")
     console.print(Text(heading, "bold"))
-    for line in _checks(evidence.checks, say):
-        console.print(Padding(line, (0, 0, 0, 2), expand=False))
+    lines = list(_checks(evidence.checks, say))
     if evidence.failure.kind is not Kind.NOTHING:
-        failure = say("the run fails: {failure}", failure=evidence.failure)
-        console.print(Padding(Text(failure), (0, 0, 0, 2), expand=False))
-    for curve in evidence.curves:
-        console.print(Padding(_curve(curve, say, console.width - 2), (0, 0, 0, 2), expand=False))
+        lines.append(Text(say("the run fails: {failure}", failure=evidence.failure)))
+    lines += [_curve(console, curve, width) for curve in evidence.curves]
     if evidence.gradients and evidence.loss:
-        console.print(f"  {say('{loss} loss', loss=say(evidence.loss))}:")
-    for gradient in evidence.gradients:
-        console.print(
-            Padding(_gradient(gradient, say, console.width - 2), (0, 0, 0, 2), expand=False)
-        )
+        lines.append(Text(say("{loss} loss", loss=say(evidence.loss)) + ":"))
+    lines += [_gradient(gradient, say, width) for gradient in evidence.gradients]
+    for line in lines:
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
 
 
 def evidence_entry(evidence: Evidence) -> dict[str, object]:
@@ -188,13 +176,14 @@ def _checks(checks: Sequence[Check], say: Language) -> Iterable[Text]:
         text = say(check.text)
         yield Text.assemble(
             f"{label}: " if label else "",
-            (word, STYLES.get(check.verdict, "")),
+            (word, VERDICT_STYLES.get(check.verdict, "")),
             f"  {text}" if text else "",
         )
 
 
-def _curve(curve: Curve, say: Language, width: int) -> Text:
-    """Return an entry of a log: two spark lines if it is a number, and where it parts."""
+def _curve(console: Screen, curve: Curve, width: int) -> Text:
+    """Return an entry of a log: where it parts, and both curves if it is a number that differs."""
+    say = console.say
     differs = say("as it should be")
     if curve.differs_from is not None:
         differs = say("differs from step {step} on", step=curve.differs_from)
@@ -204,39 +193,9 @@ def _curve(curve: Curve, say: Language, width: int) -> Text:
     head = Text.assemble((curve.entry, "bold"), f": {differs}")
     if not (curve.expected and curve.actual) or curve.differs_from is None:
         return head
-    bounds = _bounds([*curve.expected, *curve.actual])
-    labels = {say("correct"): curve.expected, say("here"): curve.actual}
-    wide = max(map(len, labels))
-    for label, numbers in labels.items():
-        ends = f"{numbers[0]:.3g} → {numbers[-1]:.3g}"
-        most = max(min(LONGEST_SPARK, width - wide - len(ends) - 6), 1)
-        line = sparkline(numbers, most, bounds)
-        head.append(f"\n  {label:{wide}}  {line}  {ends}")
-    return head
-
-
-def sparkline(
-    numbers: Sequence[float], most: int, bounds: tuple[float, float] | None = None
-) -> str:
-    """Return numbers as a line of bars: every n-th one if there are more than `most`.
-
-    `bounds` are the numbers of the lowest and the highest bar.
-    """
-    low, high = bounds or _bounds(numbers)
-    step = max(math.ceil(len(numbers) / most), 1)
-    return "".join(_bar(number, low, high) for number in numbers[::step])
-
-
-def _bounds(numbers: Iterable[float]) -> tuple[float, float]:
-    finite = [number for number in numbers if math.isfinite(number)] or [0.0]
-    return min(finite), max(finite)
-
-
-def _bar(number: float, low: float, high: float) -> str:
-    if not math.isfinite(number):
-        return NOT_FINITE
-    share = (number - low) / (high - low) if high > low else 0.0
-    return BARS[min(max(int(share * len(BARS)), 0), len(BARS) - 1)]
+    names = say("correct"), say("here")
+    picture = curves(console, curve.expected, curve.actual, names, width - 2)
+    return Text("\n  ").join([head, *picture.split("\n")])
 
 
 def _gradient(gradient: Gradient, say: Language, width: int) -> Text:

@@ -10,9 +10,10 @@ from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.recording import Recorded, record
 from harness.pages.catalogue import open_catalogue
-from harness.report.files import html_room
-from harness.report.html.lesson import Lesson
-from harness.report.terminal import open_console, show_report, show_title
+from harness.report import html_room
+from harness.report.one_screen import show_report
+from harness.report.pages import show_title
+from harness.report.terminal import open_console
 from harness.runs.cache import open_cache
 
 HEIGHT = 900
@@ -26,8 +27,11 @@ class ShownBreak:
     recorded: Recorded
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame of its own, so that its style stays within it."""
-        lesson = Lesson(self.recorded, self.recorded.page)
+        """Return the page in a frame of its own, so that its style stays within it.
+
+        Raises EnvironmentProblem if Jinja2 is not installed.
+        """
+        lesson = html_room("lesson").Lesson(self.recorded, self.recorded.page)
         text = html_room("document").document(self.recorded.page.title, [lesson])
         return (
             f'<iframe srcdoc="{escape(text)}" width="100%" height="{HEIGHT}" '

@@ -16,6 +16,7 @@ from harness.core.report import DrawnComparison, DrawnNumbers, Graph, GraphNode
 from harness.core.vocabulary import shortened
 from harness.report.language import Language
 from harness.report.terminal import Screen, encodable
+from harness.report.view import is_logarithmic
 
 SHADES, ASCII_SHADES = "·░▒▓█", ".-+*#"
 """From zero to the largest number of both arrays."""
@@ -26,12 +27,9 @@ BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 VISIBLE = 1e-5
 """Entries differ visibly if they do by more than this share of the largest number."""
 
-MANY_SIZES = 20
-"""The scale is logarithmic if the largest number is more than this many times the smallest."""
-
 GAP = "    "
 
-MOST_OF_A_NAME = 20
+MOST_OF_A_NODE = 20
 """The most characters to show of the name of a node."""
 
 BELOW = 6
@@ -60,27 +58,33 @@ def heat_map(console: Screen, arrays: DrawnComparison, width: int) -> Text:
     return Text("\n".join([*_beside(panels, width), scale]), no_wrap=True)
 
 
-def curves(console: Screen, losses: DrawnComparison, width: int) -> Text:
+def curves(
+    console: Screen,
+    expected: Sequence[float],
+    actual: Sequence[float],
+    names: tuple[str, str],
+    width: int,
+) -> Text:
     """Return both series as lines of bars with one scale, each with its first and last number.
 
     If the numbers differ greatly in size, the scale is logarithmic, and the last line says so.
     """
     say, bars = console.say, encodable(console, BARS, ASCII_BARS)
-    series = {say("correct"): losses.expected.values, say("broken"): losses.actual.values}
-    finite = [v for values in series.values() for v in values if math.isfinite(v)] or [0.0]
-    is_log = 0 < MANY_SIZES * min(finite) < max(finite)
+    series = expected, actual
+    finite = [v for values in series for v in values if math.isfinite(v)] or [0.0]
+    is_log = is_logarithmic(finite)
     scale = _log if is_log else float
     low, high = scale(min(finite)), scale(max(finite))
     ends = [
         say("{first} to {last}", first=f"{values[0]:.3g}", last=f"{values[-1]:.3g}")
-        for values in series.values()
+        for values in series
     ]
-    label = max(map(len, series))
+    label = max(map(len, names))
     room = max(1, width - label - max(map(len, ends)) - 4)
-    step = math.ceil(max(map(len, series.values())) / room)
+    step = math.ceil(max(map(len, series)) / room)
     lines = [
         f"{name:{label}}  {_line(map(scale, values[::step]), low, high, bars)}  {end}"
-        for (name, values), end in zip(series.items(), ends, strict=True)
+        for name, values, end in zip(names, series, ends, strict=True)
     ]
     return Text("\n".join([*lines, *([say("logarithmic scale")] * is_log)]), no_wrap=True)
 
@@ -163,7 +167,7 @@ def _numbered(operand: tuple[int, str] | None, say: Language) -> str:
 
 
 def _named(name: str, say: Language) -> str:
-    return shortened(name, MOST_OF_A_NAME) or say("leaf")
+    return shortened(name, MOST_OF_A_NODE) or say("leaf")
 
 
 def _panel(title: str, numbers: DrawnNumbers, largest: float, shades: str) -> list[str]:

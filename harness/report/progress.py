@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.padding import Padding
 from rich.table import Table
@@ -18,7 +18,7 @@ from harness.learn.progress import (
     next_steps,
 )
 from harness.report.language import Language
-from harness.report.terminal import Screen, outcome_text
+from harness.report.terminal import Screen, columns, label_rows, outcome_text
 
 REASON = 35
 """The number of columns that a reason needs beside its command."""
@@ -112,7 +112,7 @@ def score_text(score: TestScore, say: Language) -> str:
 
 def _calibration(entries: Sequence[Calibration], say: Language) -> Table:
     """Return a table: for each predicted outcome, how many of the runs had it."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = columns(2, headings=True)
     table.add_column(say("you predicted"), no_wrap=True)
     table.add_column(say("right"), justify="right", no_wrap=True)
     table.add_column(say("otherwise it was"), ratio=1)
@@ -134,13 +134,3 @@ def show_next_steps(console: Screen, steps: Sequence[NextStep]) -> None:
     for command, why in rows.items():
         console.print(Text(f"  {command}", "bold"))
         console.print(Padding(Text(why), (0, 0, 0, 6)))
-
-
-def label_rows(rows: Mapping[str, str]) -> Table:
-    """Return a table of texts, each beside its label."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(ratio=1)
-    for label, text in rows.items():
-        table.add_row(label, Text(text))
-    return table

@@ -23,7 +23,8 @@ from harness.experiment.context import OpenContext
 from harness.experiment.exploration import explore
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.report.doctor import show_diagnosis
-from harness.report.terminal import STYLES, WIDTH, Screen
+from harness.report.terminal import WIDTH, Screen
+from harness.report.view import STYLES
 from harness.runs.cache import open_cache
 
 DOCS = Path(__file__).parents[2] / "docs"

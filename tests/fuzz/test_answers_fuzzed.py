@@ -23,7 +23,7 @@ from harness.core.message import Message, as_parts, from_parts, verbatim
 from harness.core.report import ClaimReport, EngineReport, Report, RunReport, SiteReport
 from harness.core.run import Array, Digest, Failure, Measured, Run, TraceStep, pack
 from harness.core.vocabulary import LOSSES, OUTCOMES
-from harness.report.json import to_json
+from harness.report import to_json
 from harness.runs import isolated as host
 from harness.runs.cache import Cache, Database
 from harness.runs.cached_runs import RUNS

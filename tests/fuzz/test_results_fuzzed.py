@@ -20,11 +20,10 @@ from harness.experiment.context import OpenContext
 from harness.experiment.patching import prepare
 from harness.experiment.recording import record
 from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.report import show
+from harness.report import show, to_json
 from harness.report.full import show_full
 from harness.report.html.document import document
 from harness.report.html.lesson import Lesson
-from harness.report.json import to_json
 from harness.report.language import ENGLISH
 from harness.report.terminal import open_console
 from harness.runs import isolated

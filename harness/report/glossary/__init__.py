@@ -21,13 +21,8 @@ from harness.core.errors import UsageError, as_message
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.pages.catalogue import unknown
 from harness.report.language import ENGLISH, Language
-from harness.report.terminal import (
-    IN_PLACE_HEADING,
-    NARROW_HEADING,
-    WORDS,
-    Screen,
-    table_word,
-)
+from harness.report.terminal import Screen
+from harness.report.view import IN_PLACE_HEADING, NARROW_HEADING, WORDS, table_word
 
 Group = Literal["outcomes", "stages", "terms", "report", "diagnostics"]
 GROUPS: tuple[Group, ...] = get_args(Group)

@@ -6,9 +6,9 @@ The format: https://gradescope-autograders.readthedocs.io/en/latest/specs/
 from __future__ import annotations
 
 from harness.grade.feedback import Grade
+from harness.report import to_json
 from harness.report.grading.rows import rows
 from harness.report.grading.text import lines
-from harness.report.json import to_json
 
 
 def render(grade: Grade) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.grade.feedback import Grade
-from harness.report.files import html_room
+from harness.report import html_room
 from harness.report.language import ENGLISH, Language
 
 _room = html_room("reports")  # so that a missing library is noticed before anything is graded

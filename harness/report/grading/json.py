@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.grade.feedback import Grade
-from harness.report.json import to_json
+from harness.report import to_json
 
 
 def render(grade: Grade) -> str:

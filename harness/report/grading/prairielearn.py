@@ -10,10 +10,10 @@ from typing import Any
 
 from harness.core.vocabulary import shortened
 from harness.grade.feedback import Grade
+from harness.report import to_json
 from harness.report.grading.rows import GradePart, rows
 from harness.report.grading.sentences import refusals
 from harness.report.grading.text import lines
-from harness.report.json import to_json
 
 LARGEST = 1_000_000
 """The number of bytes that PrairieLearn accepts."""

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from harness.grade.feedback import DisclosedBreak, Grade
+from harness.report import to_json
 from harness.report.grading.sentences import refusals, sentence
-from harness.report.json import to_json
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -19,6 +19,7 @@ from harness.core.message import Message
 from harness.report.glossary import read_glossary
 from harness.report.html.lesson import PREDICTED, Lesson, inline, markdown
 from harness.report.language import ENGLISH, Language
+from harness.report.view import STYLES, brief, marked
 
 _HERE = Path(__file__).parent
 
@@ -139,6 +140,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals.update(brief=brief, marked=marked, styles=STYLES)
     environment.filters["svg"] = Markup
     environment.filters["markdown"] = lambda text: Markup(markdown(text))
     environment.filters["inline"] = lambda text: Markup(inline(text))

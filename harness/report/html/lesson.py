@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from graphlib import CycleError
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
+from pygments.lexer import Lexer
+from pygments.lexers.python import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from harness.core.report import Report, RunReport
 from harness.core.run import CREATED
@@ -21,21 +25,10 @@ from harness.core.vocabulary import Outcome
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.recording import Recorded, RunPair
 from harness.pages.page import Page
-from harness.pages.probe import Probe
-from harness.report.html.comparison import Tiles, compare
-from harness.report.html.curves import curves
-from harness.report.html.drawing import Picture, draw
-from harness.report.html.scene import Scene, make_scene
-from harness.report.html.syntax import highlight
+from harness.report.html.charts import Tiles, compare, loss_curves
+from harness.report.html.graph import Picture, Scene, draw, make_scene
 from harness.report.language import ENGLISH, Language
-from harness.report.terminal import (
-    STYLES,
-    brief,
-    changed_blocks,
-    labels_of,
-    scope_at,
-    unexplained,
-)
+from harness.report.view import Change, Row, changes_of, engine_name, unexplained, worst_rows
 
 LARGEST = 200_000
 """Characters of all pictures of a page; the other probes are in its table."""
@@ -48,40 +41,13 @@ PREDICTED: tuple[Outcome, ...] = ("crash", "silent-corruption", "disguised-corre
 
 
 @dataclass(frozen=True)
-class Row:
-    """A probe in the table: one outcome for both engines, and what comes out."""
-
-    probe: str
-    label: str
-    outcome: Outcome
-    sign: str
-    word: str
-    in_place: str
-    result: str
-    reason: str
-    code: str
-    asked: bool
-    """Whether the learner predicts it."""
-
-
-@dataclass(frozen=True)
 class Stage:
     """A probe to step through."""
 
-    probe: str
-    label: str
-    loss: str
-    code: str
-    pictures: tuple[Picture, Picture]
+    row: Row
     scene: Scene
+    pictures: tuple[Picture, Picture]
     tiles: Sequence[Tiles]
-    fingerprint: str
-    divergence: str
-    sentences: tuple[Sequence[str], Sequence[str]]
-    parts_at: int
-    """The step at which the two pictures first differ; -1 if they never do."""
-    mark: str
-    """The node, or the node and the operand (`2.1`), to mark."""
 
     @property
     def size(self) -> int:
@@ -90,11 +56,6 @@ class Stage:
         return sum(map(len, drawn)) + sum(
             len(tiles.expected + tiles.actual + tiles.difference) for tiles in self.tiles
         )
-
-    @property
-    def steps(self) -> int:
-        """The number of steps."""
-        return self.scene.forward + self.scene.backward
 
 
 @dataclass(frozen=True)
@@ -117,9 +78,7 @@ class Lesson:
     def elsewhere(self) -> str:
         """The engine that was tested; empty if it is the one that the page is about."""
         engine = self.report.engine
-        if engine.variant:
-            return self.say("{engine} with {variant}", engine=engine.name, variant=engine.variant)
-        return engine.name if engine.foreign else ""
+        return engine_name(engine, self.say) if engine.foreign or engine.variant else ""
 
     @property
     def unexplained(self) -> str:
@@ -132,58 +91,28 @@ class Lesson:
         original = self.page is self.recorded.page and self.say.code != "en"
         return Markup(' lang="en"' if original else "")
 
-    @cached_property
-    def _probes(self) -> dict[str, Probe]:
-        return {probe.name: probe for probe in self.recorded.probes}
+    def code(self, run: RunReport) -> str:
+        """Return the code of a run's probe."""
+        return next((p.code for p in self.recorded.probes if p.name == run.probe), "")
 
     @cached_property
-    def _labels(self) -> dict[str, str]:
-        return labels_of(self.recorded.probes)
-
-    def _label(self, run: RunReport) -> str:
-        return self._labels.get(run.probe, run.probe)
-
-    def _code(self, run: RunReport) -> str:
-        return self._probes[run.probe].code if run.probe in self._probes else ""
-
-    @cached_property
-    def change(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
-        """The changed lines: file and line, scope, and each line with its sign, as HTML."""
-        return [
-            (f"{file}:{number}", scope_at(self.report.sites, file, number), _highlighted(code))
-            for file, number, code in changed_blocks(self.report.diff)
-        ]
+    def changes(self) -> list[tuple[Change, list[tuple[str, str]]]]:
+        """The changed lines: where they are, and each line as its sign and HTML."""
+        return [(change, _highlighted(change.code)) for change in changes_of(self.report)]
 
     @cached_property
     def rows(self) -> list[Row]:
         """One row for each probe: that of its worst run."""
-        in_place = {(run.probe, run.loss): run.outcome for run in self.report.in_place}
-        rows = []
-        for run in _worst(self.report.runs):
-            other = in_place.get((run.probe, run.loss))
-            rows.append(
-                Row(
-                    probe=run.probe,
-                    label=self._label(run),
-                    outcome=run.outcome,
-                    sign=STYLES[run.outcome][0],
-                    word=self.say(run.outcome),
-                    in_place=f"{STYLES[other][0]} {self.say(other)}" if other else "",
-                    result=self.say(brief(run.reason)),
-                    reason=self.say(run.evidence),
-                    code=self._code(run),
-                    asked=run.outcome in PREDICTED,
-                )
-            )
-        return rows
+        return worst_rows(self.report, self.recorded.probes)
 
     @cached_property
     def stages(self) -> list[Stage]:
         """The probes that can be stepped through, the most telling first."""
-        stages = filter(None, map(self._stage, _worst(self.report.runs)))
-        return _fitting(sorted(stages, key=lambda stage: stage.parts_at < 0))
+        stages = filter(None, map(self._stage, self.rows))
+        return _fitting(sorted(stages, key=lambda stage: stage.scene.parts_at < 0))
 
-    def _stage(self, run: RunReport) -> Stage | None:
+    def _stage(self, row: Row) -> Stage | None:
+        run = row.run
         pair = self.recorded.pairs[run.probe, run.loss]
         if not pair.clean_walk or not pair.broken_walk:
             return None
@@ -194,28 +123,8 @@ class Lesson:
             return None
         if max(nodes) > MOST_NODES or scene.backward > MOST_VISITS:
             return None
-        parting = scene.parting
-        mark = "" if parting is None else str(parting.node)
-        if parting is not None and parting.operand is not None:
-            mark += f".{parting.operand}"
-        prefix = f"{self.page.id}-{run.probe}"
-        return Stage(
-            probe=run.probe,
-            label=self._label(run),
-            loss=run.loss or "",
-            code=self._code(run),
-            pictures=draw(scene, prefix),
-            scene=scene,
-            tiles=self._tiles(pair),
-            fingerprint=self.say(run.fingerprint) if run.fingerprint else "",
-            divergence=self.say(run.first_divergence) if run.first_divergence else "",
-            sentences=(
-                [self.say(scene.clean.told(i)) for i in range(len(scene.clean.steps))],
-                [self.say(scene.broken.told(i)) for i in range(len(scene.broken.steps))],
-            ),
-            parts_at=_parts_at(scene),
-            mark=mark,
-        )
+        pictures = draw(scene, f"{self.page.id}-{run.probe}")
+        return Stage(row, scene, pictures, self._tiles(pair))
 
     def _tiles(self, pair: RunPair) -> list[Tiles]:
         tiles = []
@@ -231,12 +140,11 @@ class Lesson:
         """The probes that train: what each computes, and both curves of its loss."""
         trainings = []
         names = self.say("unbroken"), self.say("broken")
-        for run in _worst(self.report.runs):
-            pair = self.recorded.pairs[run.probe, run.loss]
+        for row in self.rows:
+            pair = self.recorded.pairs[row.run.probe, row.run.loss]
             expected, actual = pair.clean.losses, pair.broken.losses
             if min(len(expected), len(actual)) > 2:
-                picture = curves(expected, actual, names)
-                trainings.append((self._label(run), picture))
+                trainings.append((row.name, loss_curves(expected, actual, names)))
         return trainings
 
     @cached_property
@@ -306,26 +214,45 @@ def _fitting(stages: Sequence[Stage]) -> list[Stage]:
     return fitting
 
 
-def _worst(runs: Sequence[RunReport]) -> list[RunReport]:
-    """Return one run for each probe: a wrong one if there is any."""
-    chosen: dict[str, RunReport] = {}
-    for run in runs:
-        old = chosen.get(run.probe)
-        if old is None or (_is_wrong(run) and not _is_wrong(old)):
-            chosen[run.probe] = run
-    return list(chosen.values())
+# ----- Code, with its syntax marked for the style sheet -----
+
+CLASSES = (
+    (Keyword, "key"),
+    (Operator.Word, "key"),
+    (String, "str"),
+    (Number, "lit"),
+    (Comment, "com"),
+    (Name.Builtin, "def"),
+    (Name.Class, "def"),
+    (Name.Decorator, "def"),
+    (Name.Function, "def"),
+)
+"""The kinds of tokens that are marked, with the class of each."""
 
 
-def _is_wrong(run: RunReport) -> bool:
-    return run.outcome in ("crash", "silent-corruption")
+def highlight(lines: Sequence[str]) -> list[str]:
+    """Return lines of code as HTML, in which the only tags are `span`s with a class.
+
+    The lines need not be whole statements, nor valid Python; none contains a line break.
+    """
+    html = [""]
+    for name, pieces in groupby(_pieces("\n".join(lines)), key=lambda piece: piece[0]):
+        first, *others = escape("".join(text for _, text in pieces)).split("\n")
+        html[-1] += _marked(first, name)
+        html += [_marked(line, name) for line in others]
+    return html
 
 
-def _parts_at(scene: Scene) -> int:
-    parting = scene.parting
-    if parting is None:
-        return -1
-    nodes = list(scene.clean.by_index)
-    if not parting.in_backward:
-        return nodes.index(parting.node)
-    visits = [step.index for step in scene.clean.steps]
-    return scene.forward + visits.index(parting.node)
+def _pieces(code: str) -> Iterator[tuple[str, str]]:
+    """Yield the class and the text of each token."""
+    for _, kind, text in _lexer().get_tokens_unprocessed(code):
+        yield next((name for ancestor, name in CLASSES if kind in ancestor), ""), text
+
+
+def _marked(text: str, name: str) -> str:
+    return f'<span class="{name}">{text}</span>' if name and text else text
+
+
+@cache
+def _lexer() -> Lexer:
+    return PythonLexer()

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from harness.cli.app import VisibleStream
 from harness.core.vocabulary import visible
-from harness.report.json import to_json
+from harness.report import to_json
 from harness.report.terminal import open_console
 from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness

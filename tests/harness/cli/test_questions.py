@@ -10,7 +10,8 @@ from harness.cli.prediction import is_right
 from harness.core.report import QuestionReport
 from harness.pages.probe import Probe
 from harness.report.language import open_language
-from harness.report.terminal import Screen, show_report
+from harness.report.one_screen import show_report
+from harness.report.terminal import Screen
 from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness, light_program
 from tests.harness.proven_page import proven

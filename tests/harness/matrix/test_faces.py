@@ -12,8 +12,8 @@ from rich.console import Console
 from harness.matrix.committed import Committed
 from harness.matrix.records import FalseAlarm, Matrix
 from harness.matrix.verdict import build_matrix
+from harness.report import to_json
 from harness.report.html.reports import matrix_page
-from harness.report.json import to_json
 from harness.report.matrix import show_accepted, show_matrix, to_markdown
 from tests.harness.matrix.made import diagnostic, evaluation, evaluations, everything, seen
 

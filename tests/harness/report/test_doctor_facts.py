@@ -9,8 +9,8 @@ from harness.core.message import verbatim
 from harness.doctor.diagnosis import Accumulation, Storage, Unbroadcasting
 from harness.doctor.roots import Feature, Use
 from harness.engines.survey import Reducer, ShapeChange
+from harness.report import to_json
 from harness.report.doctor import accumulation, in_json, storage, unbroadcasting, words_of
-from harness.report.json import to_json
 from tests.harness.report.diagnoses import defect, diagnosis
 
 FOLD = Reducer("engine", "fold", "engine.py", 3, {"add": ["_add"]}, flaws=["(4, 3) to (1, 3)"])

@@ -14,7 +14,8 @@ from harness.diagnostics import DIAGNOSTICS
 from harness.report.glossary import GROUPS, find_entry, read_glossary, show_entry
 from harness.report.language import ENGLISH as ENGLISH_LANGUAGE
 from harness.report.language import Language, open_language
-from harness.report.terminal import Screen, show_report
+from harness.report.one_screen import show_report
+from harness.report.terminal import Screen
 from tests.harness.command import harness
 from tests.harness.reports import report_with, run_of
 

@@ -14,7 +14,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.files import write_file
 from harness.grade.feedback import Feedback, Grade, disclose
 from harness.grade.suite import CorrectEngine, SuiteReport, Weights
-from harness.report.files import require_writable
+from harness.report import require_writable
 from harness.report.grading import Format, render, renderer, text
 from tests.harness.grade.results import MIXED, REJECTED, report, result
 from tests.harness.report.published import (

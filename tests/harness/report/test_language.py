@@ -29,8 +29,8 @@ from harness.pages.front_matter import KINDS as KINDS_OF_PAGES
 from harness.pages.page import Page
 from harness.report.glossary import GROUPS, read_glossary
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
-from harness.report.listing import PLURALS
-from harness.report.terminal import BRIEF, IN_PLACE_HEADING, NARROW_HEADING, WORDS
+from harness.report.pages import PLURALS
+from harness.report.view import BRIEF, IN_PLACE_HEADING, NARROW_HEADING, WORDS
 from harness.runs.cache import open_cache
 from harness.runs.cached_runs import LIBRARIES, run_on_library
 from harness.training.comparison import Shift
@@ -55,24 +55,22 @@ ENGLISH_ONLY = {"experiment/exploration.py", "pages/conventions.py"}
 """Files with errors for the authors of engines and catalogues, which are not translated."""
 
 RENDERERS = [
-    ROOT / "report" / "terminal.py",
-    ROOT / "report" / "full.py",
-    ROOT / "report" / "training.py",
-    ROOT / "report" / "listing.py",
-    ROOT / "report" / "myth.py",
-    ROOT / "report" / "pictures.py",
-    ROOT / "report" / "exercise.py",
+    *(
+        ROOT / "report" / f"{name}.py"
+        for name in (
+            *("view", "terminal", "one_screen", "full", "pages", "pictures"),
+            *("progress", "tasks", "hunt"),
+        )
+    ),
     ROOT / "report" / "glossary" / "__init__.py",
-    ROOT / "cli" / "app.py",
-    ROOT / "cli" / "prediction.py",
-    ROOT / "cli" / "break_.py",
-    ROOT / "cli" / "session.py",
-    ROOT / "report" / "progress.py",
     *(ROOT / "report" / "html").glob("*.py"),
-    ROOT / "report" / "hunt.py",
-    ROOT / "cli" / "hunt.py",
-    ROOT / "report" / "repair.py",
-    *(ROOT / "cli" / f"{name}.py" for name in ("options", "show", "tasks", "track")),
+    *(
+        ROOT / "cli" / f"{name}.py"
+        for name in (
+            *("app", "break_", "hunt", "options", "prediction", "session"),
+            *("show", "tasks", "track"),
+        )
+    ),
 ]
 
 TEMPLATES = list((ROOT / "report" / "html" / "templates").iterdir())

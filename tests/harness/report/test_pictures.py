@@ -14,7 +14,7 @@ from harness.report.full import show_runs
 from harness.report.pictures import curves, graph_list, heat_map
 from harness.report.terminal import Screen
 from tests.harness.command import harness
-from tests.harness.report.test_terminal import probe
+from tests.harness.report.test_full import probe
 from tests.harness.reports import run_of
 
 
@@ -64,37 +64,31 @@ def test_numbers_that_are_not_finite_are_written() -> None:
     assert lines[1].split() == ["+▓", "+█", "+inf", "nan", "-inf", "+inf", "x", "x", "."]
 
 
+def series(expected: Any, actual: Any, *, width: int = 60, encoding: str = "utf-8") -> list[str]:
+    names = "correct", "broken"
+    return curves(console(encoding), expected, actual, names, width).plain.splitlines()
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_the_characters_gets_ascii(encoding: str) -> None:
     assert drawn([4, -2], [0, 1], encoding=encoding)[1].split() == [
         *("+#", "-*", ".", "++", "x", "x")
     ]
-    losses = DrawnComparison(numbers([4, 3, 2]), numbers([4, 1, 0]))
-    assert curves(console(encoding), losses, 60).plain.isascii()
+    assert "".join(series([4, 1, 0], [4, 3, 2], encoding=encoding)).isascii()
 
 
-def testcompare_losses_are_two_lines_with_one_scale() -> None:
-    losses = DrawnComparison(numbers([8, 6, 4]), numbers([8, 2, 0]))
-    assert curves(console(), losses, 60).plain.splitlines() == [
-        "correct  █▃▁  8 to 0",
-        "broken   █▇▅  8 to 4",
-    ]
-    long = DrawnComparison(numbers(range(64)), numbers(range(64)))
-    assert max(map(len, curves(console(), long, 46).plain.splitlines())) <= 46
-    assert (
-        "?" in curves(console(), DrawnComparison(numbers([1, math.nan]), numbers([1, 0])), 60).plain
-    )
+def test_losses_are_two_lines_with_one_scale() -> None:
+    assert series([8, 2, 0], [8, 6, 4]) == ["correct  █▃▁  8 to 0", "broken   █▇▅  8 to 4"]
+    assert max(map(len, series(range(64), range(64), width=46))) <= 46
+    assert "?" in series([1, 0], [1, math.nan])[1]
 
 
 def test_losses_of_many_sizes_have_a_logarithmic_scale_and_may_end_at_different_steps() -> None:
-    losses = DrawnComparison(numbers([100, 10, 1, 0.1]), numbers([100, 1]))
-    assert curves(console(), losses, 60).plain.splitlines() == [
+    assert series([100, 1], [100, 10, 1, 0.1]) == [
         *("correct  █▃  100 to 1", "broken   █▆▃▁  100 to 0.1", "logarithmic scale")
     ]
-    wild = DrawnComparison(numbers([100, -math.inf, math.nan, 1]), numbers([100, 1, 1, math.inf]))
-    assert [line.split()[1] for line in curves(console(), wild, 60).plain.splitlines()[:2]] == [
-        *("█▁▁?", "█??▁")
-    ]
+    wild = series([100, 1, 1, math.inf], [100, -math.inf, math.nan, 1])
+    assert [line.split()[1] for line in wild[:2]] == ["█▁▁?", "█??▁"]
 
 
 def test_only_arrays_that_fit_are_drawn() -> None:

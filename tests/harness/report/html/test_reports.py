@@ -2,11 +2,13 @@
 
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from harness.cli import matrix
+from harness.core.errors import EnvironmentProblem
 from harness.report.notebook import show_break
 from tests.harness.command import harness
 from tests.harness.matrix.tiny import plan, run, write_pages
@@ -103,3 +105,16 @@ def test_a_notebook_shows_the_page_and_a_text() -> None:
     assert repr(shown).startswith("Drop the minus of the second operand")
     assert "Caught" in repr(shown)
     assert shown._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+
+
+@pytest.mark.usefixtures("without_oracles")
+def test_without_jinja_a_notebook_shows_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("harness.report.html")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "harness.report.notebook")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.setitem(sys.modules, "markupsafe", None)
+    shown = import_module("harness.report.notebook").show_break("sub-sign")
+    assert repr(shown).startswith("Drop the minus of the second operand")
+    with pytest.raises(EnvironmentProblem, match="needs Jinja2"):
+        shown._repr_html_()

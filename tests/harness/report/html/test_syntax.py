@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.report.html.syntax import CLASSES, highlight
+from harness.report.html.lesson import CLASSES, highlight
 
 TAG = re.compile(r'<span class="(?:{})">|</span>'.format("|".join(name for _, name in CLASSES)))
 

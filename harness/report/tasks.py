@@ -1,11 +1,12 @@
-"""An exercise on a terminal: the suite and its results, or the verdict on a learner's file."""
+"""What a learner works on, on a terminal: an exercise, and a copy of the engine to repair."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from harness.grade.exercise import ExerciseReport, passes
@@ -14,15 +15,14 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.full import show_runs
 from harness.report.language import Language
-from harness.report.terminal import Screen, show_section_like
+from harness.report.pages import show_section_like
+from harness.report.terminal import Screen, columns, outcome_text, show_diff
+from harness.report.view import some
 
+if TYPE_CHECKING:
+    from harness.learn.repair import CopyDifference, Repair, RepairTask
 
-def show_opening(console: Screen, page: Page, original: Page, *, suite: bool) -> None:
-    """Print the title of an exercise, in any language, and, if wanted, its suite."""
-    line = console.say("{page}, an exercise", page=page.id)
-    console.print(Text.assemble((page.title, "bold"), f"\n{line}\n"))
-    if suite:
-        show_section_like(console, "The suite", page, original)
+# ----- An exercise: the suite and its results, or the verdict on a learner's file -----
 
 
 def show_exercise(
@@ -41,7 +41,10 @@ def show_exercise(
     if report.killed is not None:
         _show_submission(console, report, probes)
         if report.killed:
-            _show_end(console, report, page, original)
+            console.print()
+            show_section_like(console, "Lesson", page, original)
+            command = f"harness show {report.exercise} --answer"
+            console.print(console.say("{command} shows our answer", command=command), style="dim")
         return
     _show_suite(console, report)
     for heading in ("The break", "Your task", *(["Hints"] if hints else [])):
@@ -70,7 +73,7 @@ def _show_suite(console: Screen, report: ExerciseReport) -> None:
         console.print(Text(f"    {say(failure)}", "red"))
     for name in report.breaks:
         console.print(_verdict(say("With {name}", name=name), passes(report.suite, name), say))
-        table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
+        table = columns(1)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1, style="dim")
         for test in report.suite:
@@ -78,8 +81,7 @@ def _show_suite(console: Screen, report: ExerciseReport) -> None:
         console.print(Padding(table, (0, 0, 0, 4)))
     for name in report.kills:
         tests = [test.test for test in report.suite if not test.on[name].passes]
-        verdict = _verdict(say("With {name}", name=name), not tests, say)
-        console.print(verdict)
+        console.print(_verdict(say("With {name}", name=name), not tests, say))
         if tests:
             console.print(Padding(Text(", ".join(tests)), (0, 0, 0, 4)))
     console.print()
@@ -122,14 +124,6 @@ def _show_submission(console: Screen, report: ExerciseReport, probes: Sequence[P
     console.print(total, style="bold")
 
 
-def _show_end(console: Screen, report: ExerciseReport, page: Page, original: Page) -> None:
-    """Print the lesson, and the command that shows our answer."""
-    console.print()
-    show_section_like(console, "Lesson", page, original)
-    command = f"harness show {report.exercise} --answer"
-    console.print(console.say("{command} shows our answer", command=command), style="dim")
-
-
 def _show_attack(console: Screen, attack: Attack) -> None:
     name, say = attack.break_, console.say
     if attack.killed_by:
@@ -153,3 +147,114 @@ def _show_attack(console: Screen, attack: Attack) -> None:
             say("`{scope}` in {file}", scope=scope, file=file) for scope, file in places
         )
         console.print(f"  {say('The changed code is in {places}.', places=listed)}")
+
+
+# ----- A copy to repair: what is wrong in it, which file to open, and what to type next -----
+
+INDENT = 8
+"""The number of columns of the labels."""
+
+MOST_OTHERS = 6
+"""The most further probes to name."""
+
+
+def show_new_copy(console: Screen, folder: Path, damage: RepairTask, check: str) -> None:
+    """Print where the copy is, one symptom, which file to open, and what to type next."""
+    say, engine = console.say, damage.experiment.clean.name
+    line = say("{folder} is a copy of {engine} with this bug.", folder=folder, engine=engine)
+    console.print(f"{line}\n", soft_wrap=True)
+    _show_difference(console, say("Wrong"), damage.symptom)
+    _show_work(console, folder, damage.in_folder(folder).files, check)
+
+
+def show_repair(console: Screen, repair: Repair, check: str) -> None:
+    """Print the verdict on a copy, and what to do next or what was learned."""
+    say = console.say
+    if repair.state == "right":
+        _show_right(console, repair)
+        return
+    if repair.state == "unrepaired":
+        console.print(Text(say("Nothing is repaired yet: the copy still has the bug."), "bold red"))
+    else:
+        _show_wrong(console, repair)
+    _show_work(console, Path(repair.folder), repair.files, check)
+
+
+def _show_wrong(console: Screen, repair: Repair) -> None:
+    say, first = console.say, repair.differences[0]
+    probes = list(dict.fromkeys(difference.probe for difference in repair.differences))
+    if first.diagnostic:
+        line = say("Not right yet: all numbers agree, but a diagnostic raises an alarm.")
+    else:
+        line = say(
+            "Not right yet: {count} of {total} probes differ from the original.",
+            count=len(probes),
+            total=repair.judged,
+        )
+    console.print(Text(f"{line}\n", "bold red"))
+    _show_difference(console, say("First"), first)
+    if others := probes[1:]:
+        _show_row(console, say("Others"), Text(some(others, say, MOST_OTHERS)))
+
+
+def _show_difference(console: Screen, label: str, difference: CopyDifference) -> None:
+    """Print what a probe computes, and what came out."""
+    say = console.say
+    _show_row(console, label, Text(_run_of(difference, say)))
+    if difference.diagnostic:
+        result = Text(f"{difference.diagnostic}: {say(difference.evidence)}")
+    else:
+        result = outcome_text(difference.outcome, say)
+        result.append(f": {say(difference.evidence)}", "not bold")
+    _show_row(console, "", result)
+    if difference.first_seen:
+        _show_row(console, "", Text(say("first seen: {where}", where=difference.first_seen)))
+
+
+def _run_of(difference: CopyDifference, say: Language) -> str:
+    """Return a probe with what it computes, its shapes if they were drawn, and its loss."""
+    parts = [f"{difference.probe}: {say(difference.computes)}"]
+    if difference.drawn:
+        shapes = ", ".join(f"{name} {shape}" for name, shape in difference.drawn.items())
+        parts = [say("{probe}, with {shapes}", probe=parts[0], shapes=shapes)]
+    if difference.loss:
+        parts.append(say("{loss} loss", loss=say(difference.loss)))
+    return ", ".join(parts)
+
+
+def _show_work(console: Screen, folder: Path, files: list[str], check: str) -> None:
+    """Print which files to open, and what to type next; both can be copied."""
+    say = console.say
+    console.print()
+    for label, text in (
+        *((say("Open") if file == files[0] else "", str(folder / file)) for file in files),
+        (say("Then"), check),
+    ):
+        line = Text.assemble((f"{label:{INDENT}}", "bold"), text)
+        console.print(line, soft_wrap=True)
+
+
+def _show_right(console: Screen, repair: Repair) -> None:
+    say = console.say
+    line = say(
+        "Repaired: correct on all {count} probes that run the code, without new alarms.",
+        count=repair.judged,
+    )
+    console.print(Text(line, "bold green"))
+    if repair.diff:
+        console.print(f"\n{say('Changes from the original to your copy:')}\n")
+        show_diff(console, repair.diff, ())
+    else:
+        console.print(say("Your files are identical to the original ones."))
+    if repair.why:
+        console.print()
+        _show_row(console, say("Why"), Text(say(repair.why)))
+
+
+def _show_row(console: Screen, label: str, text: Text) -> None:
+    """Print a text beside its label, wrapped beside it."""
+    lines = text.wrap(console, max(console.width - INDENT, 1))
+    for number, line in enumerate(lines):
+        line.rstrip()
+        head = label if number == 0 else ""
+        console.print(Text.assemble((f"{head:{INDENT}}", "bold"), line))

@@ -1,76 +1,64 @@
-"""Heat maps, curves and the pictures of a scene."""
+"""The graph of a probe: where its nodes stand, and its pictures step by step."""
 
-import math
 import re
 from graphlib import CycleError
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from harness.core.run import TraceStep, pack
-from harness.report.html.curves import curves
-from harness.report.html.drawing import draw
-from harness.report.html.scene import make_scene
-from harness.report.html.tiles import HEIGHT, MOST, WIDE, short, size_of, tile
+from harness.report.html.graph import RISE, draw, make_scene, place
 
 
-def cells(picture: str) -> dict[tuple[int, int], str]:
-    """The shade at each row and column."""
-    shades = {}
-    for shade, d in re.findall(r'<path class="(\w+)" d="([^"]*)"/>', picture):
-        for x, y, span, height, back in re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)h-(\d+)z", d):
-            width = {HEIGHT: WIDE}.get(int(height), int(height))
-            assert span == back
-            for column in range(int(x) // width, (int(x) + int(span)) // width):
-                shades[int(y) // int(height), column] = shade
-    return shades
+@st.composite
+def graphs(draw: st.DrawFn) -> dict[int, tuple[int | None, ...]]:
+    """The operands of each node, which come before it."""
+    return {
+        node: tuple(
+            draw(st.lists(st.one_of(st.none(), st.integers(0, node - 1)), max_size=3))
+            if node
+            else ()
+        )
+        for node in range(draw(st.integers(1, 12)))
+    }
 
 
-@pytest.mark.parametrize(
-    "shape", [(), (0,), (3, 0), (0, 3), (3,), (1, 5), (4, 3), (2, 3, 4), (30, 40)]
-)
-def test_a_tile_shows_each_number_in_its_cell(shape: tuple[int, ...]) -> None:
-    array = np.resize([4.0, 4.0, -4.0, 1.0, 0.0], shape)
-    rows, columns = (math.prod(shape[:-1]), shape[-1]) if len(shape) > 1 else (1, array.size)
-    picture = tile(array, 4.0)
-    shown = array.reshape(rows, columns)[:MOST, :MOST]
-    shades = np.select([shown == 4, shown == -4, shown == 1], ["p5", "n5", "p2"], "z")
-    assert cells(picture) == dict(np.ndenumerate(shades))
-    assert ("…" in picture) == (rows > MOST or columns > MOST)
-    assert min(size_of(array)) > 0
+@given(graphs(), st.integers(20, 200))
+def test_nodes_do_not_overlap_and_edges_run_down_to_them(
+    operands: dict[int, tuple[int | None, ...]], width: int
+) -> None:
+    sizes = {node: (width + 7.0 * node, 30.0 + node) for node in operands}
+    placed = place(operands, sizes)
+    for one, other in combinations(operands, 2):
+        (x, y), (u, v) = placed.corners[one], placed.corners[other]
+        (w, h), (p, q) = sizes[one], sizes[other]
+        assert x + w <= u or u + p <= x or y + h <= v or v + q <= y
+    edges = {(n, i) for n, ps in operands.items() for i, p in enumerate(ps) if p is not None}
+    assert placed.routes.keys() == edges
+    for (node, operand), points in placed.routes.items():
+        parent = operands[node][operand]
+        assert parent is not None
+        assert points[0][1] == placed.corners[parent][1] + sizes[parent][1]
+        assert points[-1][1] == placed.corners[node][1] >= points[0][1] + RISE
+        assert all(above[1] <= below[1] for above, below in pairwise(points))
+        x = placed.corners[node][0]
+        assert x < points[-1][0] < x + sizes[node][0]
 
 
-def test_shades_show_sign_and_size_and_what_is_not_finite() -> None:
-    picture = tile(np.array([4.0, 1.0, 0.0, -4.0, math.nan]), 4.0)
-    assert re.findall(r'<path class="(\w+)"', picture) == ["p5", "p2", "z", "n5", "nan"]
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0.0, "0"), (1.2, "1.2"), (-0.125, "-.12"), (1234.5, "1e3"), (math.inf, "∞"), (-2.0, "-2")],
-)
-def test_a_number_is_written_in_a_few_characters(number: float, text: str) -> None:
-    assert short(number) == text
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        *[(-0.00012, "-1e-4"), (0.00012, ".0001")],
-        *[(1.3e12, "1e12"), (-1.3e12, "-1e12"), (1e-12, "1e-12"), (-1e-12, "-…")],
-        *[(1e-310, "+…"), (-1e300, "-…"), (1e100, "1e100"), (-123456.0, "-1e5")],
-    ],
-)
-def test_a_number_that_does_not_fit_its_cell_is_a_sign(number: float, text: str) -> None:
-    assert short(number) == text
-
-
-def test_a_curve_ends_where_its_numbers_are_not_finite() -> None:
-    picture = curves([3.0, 2.0, 1.0], [3.0, math.inf, 1.0], ("a", "b"))
-    whole, ended = re.findall(r'class="curve \w+" d="([^"]*)"', picture)
-    assert (whole.count("L"), ended.count("L")) == (2, 0)
-    assert curves([math.nan], [math.inf], ("a", "b")) == ""
+def test_an_edge_runs_beside_the_nodes_of_a_layer_that_it_crosses() -> None:
+    operands: dict[int, tuple[int | None, ...]] = {0: (), 1: (0,), 2: (0, 1)}
+    sizes = dict.fromkeys(operands, (100.0, 40.0))
+    placed = place(operands, sizes)
+    _, *crossing, _ = placed.routes[2, 0]
+    (x, top), (u, bottom) = crossing
+    left = placed.corners[1][0]
+    assert x == u
+    assert not left <= x <= left + 100
+    assert (top, bottom) == (placed.corners[1][1], placed.corners[1][1] + 40)
 
 
 def step(
@@ -88,7 +76,7 @@ def test_the_two_part_at_the_edge_that_passes_a_wrong_gradient_on() -> None:
     scene = make_scene(clean, broken, leaves)
     assert scene.parting is not None
     assert (scene.parting.node, scene.parting.operand) == (1, 0)
-    assert [str(scene.broken.told(i)) for i in range(2)] == [
+    assert [str(sentence) for sentence in scene.broken.sentences] == [
         "f received (3,), and passed on (3,) to x",
         "x received (3,)",
     ]

@@ -17,7 +17,9 @@ from harness.core.report import (
 )
 from harness.core.vocabulary import LOSSES
 from harness.pages.probe import Probe, read_probes
-from harness.report.terminal import Screen, brief, show_report
+from harness.report.one_screen import show_report
+from harness.report.terminal import Screen
+from harness.report.view import brief
 from tests.harness.reports import report_with, run_of
 
 

@@ -1,0 +1,452 @@
+"""The report of `harness break` on one screen: the change, the table, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.core.message import Kind, Message
+from harness.core.report import PredictionReport, Report, RunReport
+from harness.core.vocabulary import OUTCOMES, Outcome, shortened
+from harness.pages.probe import Probe
+from harness.report.language import ENGLISH, Language
+from harness.report.terminal import Screen, columns, wrapped
+from harness.report.view import (
+    IN_PLACE_HEADING,
+    NARROW_HEADING,
+    STYLES,
+    WORDS,
+    Row,
+    brief,
+    changes_of,
+    left_out_by_reason,
+    rows_of,
+    some,
+    table_word,
+    unexplained,
+    verdicts,
+)
+
+if TYPE_CHECKING:
+    from harness.experiment.patching import PatchedEngine
+    from harness.training.comparison import TrainingReport
+
+ABOVE = 24
+"""The lines of a window in which the change, the table and Why have to fit."""
+
+LONGEST = 34
+"""The most lines of a report."""
+
+FEWEST_ROWS = 3
+"""The table always has at least this many rows."""
+
+MOST_LESSONS = 6
+"""The lines below Beware, if each of them takes one."""
+
+MOST_REASONS = 2
+"""If more probes than this are left out, only `--full` shows the reasons."""
+
+
+def show_report(
+    console: Screen,
+    report: Report,
+    probes: Sequence[Probe],
+    *,
+    predictions: Sequence[PredictionReport] = (),
+    following: str = "",
+) -> None:
+    """Print the report on one screen, below the title: the change, the table, and what to do next.
+
+    `following` is what to type for the next page of the track.
+    """
+    show_change(console, report)
+    show_outcomes(console, report, probes, predictions)
+    show_lessons(console, report, predictions, following)
+
+
+def show_outcomes(
+    console: Screen,
+    report: Report,
+    probes: Sequence[Probe],
+    predictions: Sequence[PredictionReport] = (),
+) -> None:
+    """Print what the change does to each probe, and why: with it, the first 24 lines."""
+    say = console.say
+    rows = rows_of(report, probes, predictions, say)
+    shown_rows = [row for row in rows if row.run.outcome != "not-reached"]
+    notes = [*_notes(report, rows, say), *_problems(report, say)]
+    why, beware, _ = _advice(report, say)
+    change = len(_change(console, report))
+    above = 2 + change + 2 + _height(console, *notes) + 1 + _height(console, why)
+    below = _height(console, beware) + MOST_LESSONS + 3
+    most = max(FEWEST_ROWS, min(ABOVE - above, LONGEST - above - below))
+    kept = _most_telling(shown_rows, most)
+    if kept:
+        console.print(_table(kept, console, report))
+    if rest := [row for row in shown_rows if row not in kept]:
+        counts = Counter(row.run.outcome for row in rest)
+        each = ", ".join(table_word(outcome, str(n), say) for outcome, n in counts.items())
+        console.print(say("{count} more, see --full: {outcomes}", count=len(rest), outcomes=each))
+    for note in notes:
+        console.print(note)
+    console.print()
+    for advice in filter(None, (why, beware)):
+        console.print(advice)
+
+
+def show_lessons(
+    console: Screen,
+    report: Report,
+    predictions: Sequence[PredictionReport] = (),
+    following: str = "",
+) -> None:
+    """Print what caught the break and what missed it, the check to write, and what comes next."""
+    say = console.say
+    for problem in _unlike_claims(report, say):
+        console.print(problem)
+    caught, missed = verdicts(report, say)
+    _, _, write = _advice(report, say)
+    lines = [_labelled(say("Caught"), caught, say), _labelled(say("Missed"), missed, say), write]
+    if predictions:
+        right = sum(prediction.right for prediction in predictions)
+        score = say("{count} of {total} right", count=right, total=len(predictions))
+        if any(not (prediction.question or prediction.right) for prediction in predictions):
+            score = say("{score}; a letter before a row is a prediction that missed", score=score)
+        lines.append(_labelled(say("You"), score, say))
+    more = _commands(report, say, console.width - _label_width(say))
+    lines += [_labelled(say("More"), more, say), _labelled(say("Next"), following, say)]
+    for line in filter(None, lines):
+        console.print(line)
+
+
+def _commands(report: Report, say: Language, width: int) -> str:
+    """Return the commands that show more, with as many in a line as fit."""
+    outcomes = {run.outcome for run in report.runs}
+    words = (table_word(outcome, "", ENGLISH) for outcome in WORDS if outcome in outcomes)
+    word = next(words, "outcome").strip().lower()  # in English, which any language accepts
+    lines = [say("--full  the whole report")]
+    for command in (
+        f"harness explain {word}",
+        say("harness show {page}  the page", page=report.break_),
+    ):
+        if len(lines[-1]) + len(BETWEEN) + len(command) <= width:
+            lines[-1] += BETWEEN + command
+        else:
+            lines.append(command)
+    return "\n".join(lines)
+
+
+BETWEEN = "    "
+"""What is between two commands in a line."""
+
+
+def show_advice(console: Screen, report: Report | TrainingReport) -> None:
+    """Print what the page says in the report, which is about our own engine."""
+    if lines := list(filter(None, _advice(report, console.say))):
+        for line in lines:
+            console.print(line)
+        console.print()
+
+
+def _advice(report: Report | TrainingReport, say: Language) -> tuple[Table | None, ...]:
+    """Return Why, Beware and Write; None in place of one about which the page says nothing."""
+    why, check = say(report.why), report.invariant
+    if isinstance(report, Report):
+        why = why or unexplained(report, say)
+        if check and report.blind_to:
+            probes = some(report.blind_to, say)
+            check = f"{check}  {say('(blind to: {probes})', probes=probes)}"
+    beware = _labelled(say("Beware"), say(report.beware), say)
+    return _labelled(say("Why"), why, say), beware, _labelled(say("Write"), check, say)
+
+
+def _labelled(label: str, text: str, say: Language) -> Table | None:
+    """Return a text beside its label; None if there is no text."""
+    if not text:
+        return None
+    table = columns(GAP)
+    table.add_column(width=_label_width(say) - GAP, no_wrap=True)
+    table.add_column()
+    table.add_row(Text(label, "bold"), Text(text))
+    return table
+
+
+def _label_width(say: Language) -> int:
+    """Return the columns of a label and of the space after it."""
+    labels = say("Why"), say("Beware"), say("Caught"), say("Missed"), say("Write"), say("Next")
+    return max(map(len, labels)) + GAP
+
+
+# ----- The change -----
+
+MOST_OF_A_CHANGE = 6
+"""The most lines of code to show of the change."""
+
+
+def show_change(console: Screen, change: PatchedEngine | Report) -> None:
+    """Print the changed lines of the engine, and where they are."""
+    for line in _change(console, change):
+        console.print(line, no_wrap=True, overflow="ellipsis")
+    console.print()
+
+
+def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
+    """Return the changed lines of the engine, with the places; few lines in a wide window."""
+    say = console.say
+    lines: list[Text] = []
+    others: list[str] = []
+    for change in changes_of(report):
+        code = change.code
+        if lines and len(lines) + 1 + len(code) > MOST_OF_A_CHANGE + 1:
+            others.append(change.scope or change.file)
+            continue
+        lines.append(Text(f"{change.file}:{change.line} {change.scope}".rstrip()))
+        for row in code[:MOST_OF_A_CHANGE]:
+            code_line = Text(row, "red" if row.startswith("-") else "green")
+            lines += wrapped(console, code_line, indent=2)
+        if len(code) > MOST_OF_A_CHANGE:
+            more = len(code) - MOST_OF_A_CHANGE
+            rest = say("... 1 more line, see --full") if more == 1 else ""
+            rest = rest or say("... {count} more lines, see --full", count=more)
+            lines.append(Text(f"  {rest}"))
+    if others:
+        names = ", ".join(dict.fromkeys(others))
+        lines.append(Text(say("and more in {places}, see --full", places=names)))
+    return lines
+
+
+# ----- The table -----
+
+NARROW = 70
+"""Below this width, headings are short and columns close together."""
+
+MOST_OF_A_NAME = 12
+"""The most characters to show of an engine's name."""
+
+GAP = 2
+"""The number of spaces between two columns."""
+
+ENOUGH_FOR_A_RESULT = 23
+"""The number of characters for the result, if what a probe computes can be cut for it."""
+
+LEAST_OF_AN_INPUT = 14
+"""The number of characters of what a probe computes that are never cut."""
+
+
+def _most_telling(rows: Sequence[Row], most: int) -> list[Row]:
+    """Return at most this many rows, in order, preferring rows that differ, then wrong results."""
+    if len(rows) <= most:
+        return list(rows)
+    seen: Counter[tuple[object, ...]] = Counter()
+    ranks = {}
+    for position, row in enumerate(rows):
+        ranks[position] = (seen[row.signature], OUTCOMES.index(row.run.outcome), position)
+        seen[row.signature] += 1
+    kept = sorted(sorted(ranks, key=lambda position: ranks[position])[: most - 1])
+    return [rows[position] for position in kept]
+
+
+def _table(rows: Sequence[Row], console: Screen, report: Report) -> Text:
+    say, in_place, engine = console.say, bool(report.in_place), report.engine
+
+    def cell(outcome: Outcome) -> Text:
+        sign, style = STYLES[outcome]
+        return Text(table_word(outcome, sign, say), style)
+
+    marked = any(row.mark for row in rows)
+    cells = [
+        [
+            *([Text(row.mark)] if marked else []),
+            Text(row.label()),
+            cell(row.run.outcome),
+            *([cell(row.in_place) if row.in_place else Text()] if in_place else []),
+        ]
+        for row in rows
+    ]
+    headings = [
+        *([say("you")] if marked else []),
+        say("input"),
+        shortened(engine.name, MOST_OF_A_NAME),
+    ]
+    heading = say(NARROW_HEADING if console.width < NARROW else IN_PLACE_HEADING)
+    headings += [heading] if in_place else []
+    widths = [
+        max(len(heading), *(row[column].cell_len for row in cells))
+        for column, heading in enumerate(headings)
+    ]
+    last, label = say("what comes out"), headings.index(say("input"))
+    gap = 1 if console.width < NARROW else GAP
+    rest = console.width - sum(widths) - gap * len(widths)
+    cut = 0
+    if rest < ENOUGH_FOR_A_RESULT:  # a narrow window
+        cut = min(ENOUGH_FOR_A_RESULT - rest, max(0, widths[label] - LEAST_OF_AN_INPUT))
+    room = rest + cut
+    results = [_result(row.run, say, room, required=not engine.foreign) for row in rows]
+    longest = max(len(last), *(result.cell_len for result in results))
+    cut = max(0, min(cut, longest - rest))  # what the results do not need
+    widths[label], rest = widths[label] - cut, rest + cut
+    lines = [[*map(Text, headings), Text(last)]]
+    for row, shown, result in zip(rows, cells, results, strict=True):
+        shown[label] = Text(row.label(widths[label]))
+        lines.append([*shown, result])
+    widths.append(max(rest, 1))
+    return Text("\n", no_wrap=True).join(_line(line, widths, gap) for line in lines)
+
+
+def _line(cells: Sequence[Text], widths: Sequence[int], gap: int) -> Text:
+    """Return cells side by side, each cut or padded to its width."""
+    padded = []
+    for cell, width in zip(cells, widths, strict=True):
+        fitted = cell.copy()
+        fitted.truncate(width, overflow="ellipsis", pad=True)
+        padded.append(fitted)
+    line = Text(" " * gap).join(padded)
+    line.rstrip()
+    return line
+
+
+def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Text:
+    """Return the result, in words that fit the width if possible.
+
+    If what the page states is `required`, anything else is said instead.
+    """
+    if run.agrees is False and required:
+        text = say("the page says {outcome}", outcome=say(run.expected or ""))
+        return Text(text, "bold red")
+    texts = [say(brief(run.reason))]
+    kinds = {
+        "shape": (say("wrong shape"),),
+        "dtype": (say("wrong dtype"),),
+        "non-finite": (say("NaN or infinite values"), say("not finite")),
+        "value": (say("right shape, wrong values"), say("wrong values")),
+        "state": (say("wrong state"),),
+    }
+    if run.outcome == "silent-corruption":
+        texts += kinds.get(run.kind or "", ()) if _compares_arrays(run.reason) else ()
+    elif run.outcome == "disguised-correct":
+        texts.append(say("refused" if run.kind else "right"))
+    return Text(next((text for text in texts if len(text) <= width), texts[-1]))
+
+
+_COMPARED = {Kind.SHAPE, Kind.ARRAY, Kind.ENTRIES, Kind.SIZE, Kind.DIGEST}
+
+
+def _compares_arrays(sentence: Message) -> bool:
+    """Whether a sentence, or a part of it, is about an array that is there and differs."""
+    parts = (part for part in sentence.arguments.values() if isinstance(part, Message))
+    return sentence.kind in _COMPARED or any(map(_compares_arrays, parts))
+
+
+def _notes(report: Report, rows: Sequence[Row], say: Language) -> Iterator[Text]:
+    """Yield a line each for the probes that say nothing, and for libraries that are missing."""
+    reached = {row.run.probe for row in rows if row.run.outcome != "not-reached"}
+    unreached = dict.fromkeys(row.run.probe for row in rows if row.run.probe not in reached)
+    if unreached:
+        yield Text(say("Never run the changed code: {probes}", probes=some(unreached, say)))
+    if len(report.left_out) > MOST_REASONS:
+        yield Text(say("Left out, see --full: {probes}", probes=some(report.left_out, say)))
+    else:
+        yield from map(Text, left_out_by_reason(report, say))
+    if report.missing:
+        yield Text(say("Not installed, see --full: {names}", names=some(report.missing, say)))
+
+
+def _height(console: Screen, *renderables: RenderableType | None) -> int:
+    """Return the number of lines that these take."""
+    shown = [item for item in renderables if item is not None]
+    return sum(len(console.render_lines(item, pad=False)) for item in shown)
+
+
+# ----- Problems -----
+
+
+def _unlike_claims(report: Report, say: Language) -> Iterator[Text]:
+    """Yield the claims of the page about diagnostics that are not as observed."""
+    for claim in report.claims:
+        if claim.agrees is False:
+            verb = say("caught by") if claim.claim == "caught_by" else say("missed by")
+            line = say(
+                "the page says {claim} {diagnostic}: {evidence}",
+                claim=verb,
+                diagnostic=claim.diagnostic,
+                evidence=claim.evidence,
+            )
+            yield Text(line, "bold red")
+    differ = any(claim.agrees is False for claim in report.claims)
+    if differ and all(run.agrees is not False for run in report.runs):
+        yield Text(say("Some results are not as the page says."), "bold red")
+
+
+def show_problems(console: Screen, report: Report) -> None:
+    """Print what differs from the page, and what could not be judged."""
+    say = console.say
+    for line in (*_problems(report, say), *_unlike_claims(report, say)):
+        console.print(line)
+
+
+def show_resemblance(console: Screen, report: Report) -> None:
+    """Print the probes on which the unbroken engine already behaves like the break."""
+    console.print(_resemblance(report, console.say))
+
+
+def _resemblance(report: Report, say: Language) -> Text:
+    probes = ", ".join(f"`{probe}`" for probe in report.resembles)
+    line = say(
+        "Your engine already behaves like this break on {probes}: it gives the same wrong results "
+        "without it.",
+        probes=probes,
+    )
+    return Text(line, "bold red")
+
+
+def _problems(report: Report, say: Language) -> Iterator[Text]:
+    """Yield what differs from the page, and what could not be judged; nothing if all is well."""
+    if report.resembles:
+        yield _resemblance(report, say)
+    if report.misplaced:
+        yield Text(say(report.misplaced), "bold red")
+    elif report.engine.foreign:
+        yield _comparison(report, say)
+        if report.partial:
+            yield Text(say("The patch applies only in part: {reason}.", reason=report.partial))
+    elif report.left_out and not report.runs:
+        yield Text(say("No probe can be judged."))
+    elif not report.runs:
+        yield Text(say("Nothing was run: the page names no probe. Choose one with --probe NAME."))
+    elif all(run.agrees is None for run in report.runs):
+        yield Text(say("The page states nothing about these probes."))
+    elif any(run.agrees is False for run in report.runs):
+        yield Text(say("Some results are not as the page says."), "bold red")
+    elif any(run.agrees is None for run in report.runs):
+        line = say(
+            "{same} of {count} runs are as the page says; not stated: {probes}.",
+            same=report.agreement[0],
+            count=len(report.runs),
+            probes=", ".join(report.unstated),
+        )
+        yield Text(line)
+
+
+def _comparison(report: Report, say: Language) -> Text:
+    """Return how a foreign engine's outcomes compare with those that the page states."""
+    same, stated = report.agreement
+    if not report.runs:
+        line = say("Nothing was judged: no probe of this page can run on this engine.")
+        return Text(line, "bold red")
+    if not report.judged:
+        return Text(say("Nothing was judged: no probe runs the changed code."), "bold red")
+    if not stated:
+        return Text(say("The page states nothing about these probes."))
+    how = say("in place") if report.engine.like else say("out of place")
+    line = say(
+        "{same} of {stated} runs end as the page says for engines that accumulate gradients {how}.",
+        same=same,
+        stated=stated,
+        how=how,
+    )
+    return Text(line, "green" if same == stated else "yellow")
