@@ -38,11 +38,13 @@ class DrawnNumbers(msgspec.Struct, frozen=True):
     """In the order of rows; null in JSON for a number that is not finite."""
 
 
-class DrawnComparison(msgspec.Struct, frozen=True):
+class DrawnComparison(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the broken engine gives, beside what is correct."""
 
     actual: DrawnNumbers
     expected: DrawnNumbers
+    wrong: list[bool] = []
+    """Whether each entry of an array differs beyond rounding; empty if the shapes differ."""
 
 
 class GraphNode(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from harness.answer_key.stage import Infection, stage_of
 from harness.answer_key.walks import forward_order
 from harness.core.message import EMPTY, Message, message
 from harness.core.report import DrawnComparison, DrawnNumbers, Graph, GraphNode, RunReport
-from harness.core.rounding import margin
+from harness.core.rounding import margin, wrong_entries
 from harness.core.run import CREATED, Array, Run, TraceStep
 from harness.core.vocabulary import Alarm, Declined, Phase, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun, RunId
@@ -221,7 +221,9 @@ def _small(arrays: tuple[Array, Array]) -> DrawnComparison | None:
         if not fits or array.dtype.kind == "c":
             return None
     actual, expected = (DrawnNumbers(a.shape, a.astype(float).ravel().tolist()) for a in both)
-    return DrawnComparison(actual, expected)
+    if actual.shape != expected.shape:
+        return DrawnComparison(actual, expected)
+    return DrawnComparison(actual, expected, wrong_entries(both[0], both[1]).ravel().tolist())
 
 
 def compare_losses(run: Run, clean: Run) -> DrawnComparison | None:

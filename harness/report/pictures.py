@@ -24,9 +24,6 @@ SHADES, ASCII_SHADES = "·░▒▓█", ".-+*#"
 BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 """From the lowest to the highest number of both series."""
 
-VISIBLE = 1e-5
-"""Entries differ visibly if they do by more than this share of the largest number."""
-
 GAP = "    "
 
 MOST_OF_A_NODE = 20
@@ -50,9 +47,8 @@ def heat_map(console: Screen, arrays: DrawnComparison, width: int) -> Text:
         _panel(say("expected {shape}", shape=expected.shape), expected, largest, shades),
         _panel(say("broken {shape}", shape=actual.shape), actual, largest, shades),
     ]
-    if expected.shape == actual.shape:
-        pairs = zip(expected.values, actual.values, strict=True)
-        marks = ["." if _is_same(pair, largest) else "x" for pair in pairs]
+    if arrays.wrong:
+        marks = ["x" if wrong else "." for wrong in arrays.wrong]
         panels.append([say("x: differs"), *_rows(marks, actual.shape)])
     scale = say("{shade} is {largest}", shade=shades[-1], largest=f"{largest:.3g}")
     return Text("\n".join([*_beside(panels, width), scale]), no_wrap=True)
@@ -189,13 +185,6 @@ def _rows(cells: Sequence[str], shape: tuple[int, ...]) -> Iterator[str]:
     width = max(map(len, cells))
     for start in range(0, len(cells), columns):
         yield " ".join(f"{cell:>{width}}" for cell in cells[start : start + columns])
-
-
-def _is_same(pair: tuple[float, float], largest: float) -> bool:
-    expected, actual = pair
-    if not (math.isfinite(expected) and math.isfinite(actual)):
-        return expected == actual or (math.isnan(expected) and math.isnan(actual))
-    return abs(expected - actual) <= VISIBLE * largest
 
 
 def _beside(panels: Sequence[Sequence[str]], width: int) -> Iterator[str]:

@@ -28,7 +28,8 @@ def console(encoding: str = "utf-8") -> Screen:
 
 
 def drawn(expected: Any, actual: Any, *, width: int = 60, encoding: str = "utf-8") -> list[str]:
-    arrays = DrawnComparison(numbers(actual), numbers(expected))
+    arrays = _small((pack(np.asarray(actual, float)), pack(np.asarray(expected, float))))
+    assert arrays is not None
     return heat_map(console(encoding), arrays, width).plain.splitlines()
 
 
@@ -39,6 +40,11 @@ def test_arrays_of_equal_shape_are_side_by_side_and_what_differs_is_marked() -> 
         " · +▒               · +█            . x",
         "█ is 4",
     ]
+
+
+def test_an_entry_that_is_wrong_is_marked_however_small_it_is() -> None:
+    assert drawn([1e6, 1], [1e6, 2])[1].endswith(". x")
+    assert drawn([1e6, 1], [1e6, 1 + 1e-14])[1].endswith(". .")
 
 
 def test_arrays_of_unequal_shape_are_drawn_with_their_shapes() -> None:
