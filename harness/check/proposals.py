@@ -151,8 +151,8 @@ def expect_rows(observed: Proposal, stated: ProbeTable) -> Iterator[str]:
             yield f"{probe:{width}} = {_value(list(outcomes.values()), ends)}"
         else:
             evidence = shortened(" ".join(str(ends[-1].evidence).split()), 100)
-            seen = (f"{run.outcome} ({run.kind})" if run.kind else run.outcome for run in ends)
-            what = ", ".join(dict.fromkeys(seen))
+            results = (f"{run.outcome} ({run.kind})" if run.kind else run.outcome for run in ends)
+            what = ", ".join(dict.fromkeys(results))
             value = _value([UNSTATED] * len(ends), ends)
             yield f"{probe:{width}} = {value}  # observed: {what}; {evidence}"
     for probe, reason in observed.report.left_out.items():

@@ -305,8 +305,8 @@ def _split(page: Page, fits: dict[str, Fit], context: Context) -> tuple[list[str
 
 def settings_of(exploration: Exploration) -> str:
     """Return the text of a `harness.toml` with everything that the exploration found."""
-    settings, found = exploration.target.settings, exploration.target.name
-    target = settings.target if found else f"{settings.target}:{exploration.name}"
+    settings, named = exploration.target.settings, exploration.target.name
+    target = settings.target if named else f"{settings.target}:{exploration.name}"
     lines = ["[engine]", f"target = {_quoted(target)}"]
     lines += [f"root = {_quoted(settings.root)}"] if settings.root else []
     dialect = exploration.engine.dialect

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from harness.core.errors import UsageError
-from harness.core.message import EMPTY, Kind, Message
+from harness.core.message import EMPTY, Message
 from harness.core.rounding import agree
 from harness.core.run import CREATED, Array, Run
 from harness.core.vocabulary import Alarm, Declined, Loss, Silent, Verdict
@@ -272,11 +272,17 @@ def investigate(bug: HiddenBug, clue: Clue) -> Evidence:
         raise UsageError(reason, "buy another clue; no hunt needs this library")
     clean = baseline.clean(bug.experiment.clean, [probe])
     runs = baseline.broken(bug.experiment.clean, bug.experiment.broken, [probe])
-    if clue.kind == LOG:
-        return _read_log(clue, clean[probe.name, None].run, runs[0])
-    if clue.kind == GRADIENTS:
-        loss = probe.losses[-1]
-        return _gradients(clue, clean[probe.name, loss].run, runs[-1])
+    if clue.kind in (LOG, GRADIENTS):
+        correct = clean[probe.name, probe.losses[-1]].run
+        run = runs[-1] if runs[-1].reached or runs[-1].failure else correct  # it ends as that one
+        return Evidence(
+            clue.name,
+            clue.passes,
+            curves=_curves(run, correct) if clue.kind == LOG else [],
+            gradients=_gradients(run, correct) if clue.kind == GRADIENTS else [],
+            loss=correct.loss,
+            failure=run.failure.sentence if run.failure else EMPTY,
+        )
     checks = [_check(baseline, probe, clean[run.probe, run.loss], run, clue) for run in runs]
     return Evidence(clue.name, clue.passes, checks=checks)
 
@@ -308,13 +314,10 @@ def _in_words(verdict: Verdict, clean: Verdict) -> tuple[str, Message]:
 # ----- Pictures -----
 
 
-def _read_log(clue: Clue, clean: Run, broken: Run) -> Evidence:
-    """Return the log beside the correct one; a run that never reaches the bug has the same."""
-    run = broken if broken.reached or broken.failure else clean
-    failure = run.failure.sentence if run.failure else EMPTY
-    names = dict.fromkeys(name for snapshot in (*clean.log, *run.log) for name in snapshot)
-    curves = [_curve(name, run.log, clean.log) for name in names]
-    return Evidence(clue.name, clue.passes, curves=curves, failure=failure)
+def _curves(run: Run, correct: Run) -> list[Curve]:
+    """Return the log beside the correct one."""
+    names = dict.fromkeys(name for snapshot in (*correct.log, *run.log) for name in snapshot)
+    return [_curve(name, run.log, correct.log) for name in names]
 
 
 def _curve(name: str, actual: RunLog, expected: RunLog) -> Curve:
@@ -353,23 +356,15 @@ def _differ(actual: RunLog, expected: RunLog) -> bool:
     return isinstance(compare_logs(actual, expected), Alarm)
 
 
-def _gradients(clue: Clue, clean: Run, broken: Run) -> Evidence:
-    """Return the gradients beside the correct ones."""
-    run = broken if broken.reached or broken.failure else clean
-    failure = run.failure.sentence if run.failure else EMPTY
+def _gradients(run: Run, correct: Run) -> list[Gradient]:
+    """Return the gradients beside the correct ones; none if the run failed."""
     gradients = []
-    for leaf in clean.leaves:
-        expected, actual = clean.gradients.get(leaf), run.gradients.get(leaf)
+    for leaf in () if run.failure else correct.leaves:
+        expected, actual = correct.gradients.get(leaf), run.gradients.get(leaf)
         if CREATED.fullmatch(leaf) and expected == actual:
             continue
         gradients.append(Gradient(leaf, expected, actual, _are_different(actual, expected)))
-    return Evidence(
-        clue.name,
-        clue.passes,
-        gradients=gradients if failure.kind is Kind.NOTHING else [],
-        loss=clean.loss,
-        failure=failure,
-    )
+    return gradients
 
 
 def _are_different(actual: Array | None, expected: Array | None) -> bool:

@@ -259,13 +259,13 @@ class _Planner:
     def entries(self, pages: Iterable[Page]) -> tuple[Entry, ...]:
         keys = {page.id: (page, self.choice.key(page)) for page in pages}
         cached = cached_evaluations(self.cache, (key for _, key in keys.values()), self.common)
-        return tuple(self._entry(page, key, cached.get(key)) for page, key in keys.values())
-
-    def _entry(self, page: Page, key: bytes, cached: Evaluation | None) -> Entry:
-        root = _root(page.path, self.catalogue.roots)
-        at_home = {root, BUNDLED}
-        foreign = frozenset(name for name, home in self.homes.items() if home not in at_home)
-        return Entry(page, root, key, cached or self._work(page), foreign)
+        entries = []
+        for page, key in keys.values():
+            root = _root(page.path, self.catalogue.roots)
+            foreign = (name for name, home in self.homes.items() if home not in (root, BUNDLED))
+            work = cached.get(key) or self._work(page)
+            entries.append(Entry(page, root, key, work, frozenset(foreign)))
+        return tuple(entries)
 
     def _work(self, page: Page) -> Experiment | Report:
         names = [*self.catalogue.shared_probes, *(probe.name for probe in page.probes)]
