@@ -117,13 +117,17 @@ def _language(arguments: Sequence[str]) -> Language:
 
 
 def _note_weak_isolation(arguments: Sequence[str]) -> None:
-    """On a terminal, warn if the code under test was not isolated from disk and network."""
+    """Warn if the code under test was not isolated from disk and network.
+
+    Other commands than those that grade say it only on a terminal.
+    """
     hosts = sys.modules.get("harness.sandbox.hosts")  # imported when something is run
-    if hosts and hosts.not_granted and sys.stderr.isatty():
+    shown = sys.stderr.isatty() or arguments[:1] in (["grade"], ["cohort"])
+    if hosts and hosts.not_granted and shown:
         say = _language(arguments)
         note = say(
-            "this system grants no namespaces, so an engine or a page could change your files; see "
-            "docs/safety.md"
+            "this system grants no namespaces, so an engine, a page or a suite could read and "
+            "change all your files; see docs/safety.md"
         )
         print(f"harness: {note}", file=sys.stderr)
 

@@ -306,6 +306,8 @@ def cohort(
     from harness.grade.cohort.run import grade_cohort, local_pool
     from harness.grade.mutants import select as selected
     from harness.report.cohort import CohortProgress
+    from harness.sandbox.confinement import namespaces_available
+    from harness.sandbox.hosts import not_granted
     from harness.sandbox.parallel import available_cores
 
     session = CommandSession(breaks, engine, json=json, cached=not no_cache)
@@ -327,6 +329,8 @@ def cohort(
         from harness.grade.cohort.dask_pool import dask_pool
 
         pool = dask_pool(dask, submission_limit)
+    elif not namespaces_available():  # only the processes of the pool have noticed it
+        not_granted.add("namespaces")
     with CohortProgress() as progress:
         try:
             roster = grade_cohort(

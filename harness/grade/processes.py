@@ -36,7 +36,7 @@ from harness.grade.protocol import (
     decode_reply,
     split_events,
 )
-from harness.runs.isolated import failure_of_child
+from harness.runs.isolated import engine_paths, failure_of_child
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import Limits
@@ -88,9 +88,10 @@ class Processes:
         self.submitted, self.plan = submitted, plan
         self.words, self.test_files = SubmissionWords(submitted), submitted.tests()
         own = path if path.is_dir() else path.parent
-        # The submission of another student may be in the folder around this one.
-        hidden = (*plan.hidden, own, *_without_libraries(own.resolve().parent))
-        self.limits = replace(plan.limits, hidden=_hidden(hidden, plan))
+        around = own.resolve().parent  # the submission of another student may be in it
+        hidden = (*plan.hidden, own, *_without_libraries(around))
+        visible = engine_paths(plan.engine.root, plan.engine.sources, (*hidden, around))
+        self.limits = replace(plan.limits, visible=visible, hidden=_hidden(hidden, plan))
         self.tests: list[str] = []
         self.seconds = self.cpu_seconds = 0.0
         """The wall time and the processor time of all tests on the engine without a break."""

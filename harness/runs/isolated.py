@@ -10,9 +10,9 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -37,6 +37,7 @@ from harness.runs.protocol import (
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import Limits, scratch_folder
+from harness.sandbox.view import not_whole
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker, spawn_worker
 
 MOST_PRINTED = 8_000
@@ -184,12 +185,29 @@ class _WorkerLost(Exception):
 
 def start_worker(task: ChildTask, scratch: Path | None = None) -> Worker:
     """Start a worker for a task: in a fork, or in a fresh interpreter in the folder `scratch`."""
+    limits = task.limits
+    if not isinstance(task, Program) and task.sources:
+        limits = replace(limits, visible=engine_paths(Path(task.root), task.sources))
     if scratch:
         name = f"{_CHILD}:run_encoded_task"
-        return spawn_worker(name, encode_task(task), scratch, task.limits)
+        return spawn_worker(name, encode_task(task), scratch, limits)
     forks = len(task.steps) if isinstance(task, Job) else 0
     opening = Opening(f"{_CHILD}:open_host", _libraries(task))
-    return hosted_worker(opening, encode_task(task), task.limits, forks)
+    return hosted_worker(opening, encode_task(task), limits, forks)
+
+
+def engine_paths(root: Path, sources: Iterable[str], apart: Iterable[Path] = ()) -> tuple[str, ...]:
+    """Return what a child must see of an engine with these source files below `root`.
+
+    It is the whole folder, since an engine may read what is beside it. If that is one of `apart`,
+    or contains the home folder, for example, it is only the engine's own files and packages.
+    """
+    root = root.absolute()
+    folder = root.resolve()
+    parts = [*map(Path, not_whole()), *(path for path in apart if path.resolve() == folder)]
+    if not any(path.is_relative_to(folder) for path in parts):
+        return (str(root),)
+    return tuple(dict.fromkeys(str(root / file.partition("/")[0]) for file in sources))
 
 
 _CHILD = "harness.runs.child"

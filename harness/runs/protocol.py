@@ -105,11 +105,9 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
         """Whether the probes with these indices may run in one process, one after the other.
 
         A shared probe leaves our own engine unchanged unless it fails, and an installed library
-        in any case. Any other probe must not affect the probes of another page.
+        in any case. Any other probe may change them, and the store would keep the run of the next.
         """
         first, second = self.probes[one], self.probes[other]
-        if not self.sources:  # an installed library
-            return first.shared or first.path == second.path
         return not self.alone and (one == other or (first.shared and second.shared))
 
     @property

@@ -1,9 +1,9 @@
 """Confine this process: limits everywhere, and on Linux namespaces and a supervisor as well.
 
 In its namespaces, which require no privilege, a child can signal only its own processes, has no
-network, and can write only to the scratch folder. If the kernel grants no namespaces, the limits,
-the process group and the search for descendants remain. A filter refuses system calls that would
-bypass all of this.
+network, sees only what it needs of the file system, and can write only to the scratch folder. If
+the kernel grants no namespaces, the limits, the process group and the search for descendants
+remain. A filter refuses system calls that would bypass all of this.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import socket
 import struct
 import sys
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from harness.sandbox.fork import (
     exit_with,
 )
 from harness.sandbox.limits import Limits, limit_resources
+from harness.sandbox.view import NOT_NEEDED, Kind, View, installed
 
 
 def confine(scratch: Path, limits: Limits) -> None:
@@ -41,10 +43,10 @@ def confine(scratch: Path, limits: Limits) -> None:
         if isolated:
             continue_with_one_thread()
             enter_namespaces(scratch, limits)
-            hide(limits)
         continue_supervised(isolated, limits.total_processes)
         if isolated:
             mount_own_proc()
+            enter_view(installed(), scratch, limits)
         drop_privileges()
         refuse_system_calls()
     os.chdir(scratch)
@@ -55,7 +57,7 @@ def confine_host(scratch: Path, limits: Limits, control: int) -> bool:
     """Continue as the first process of new namespaces; return whether the kernel grants them.
 
     The process keeps the descriptor `control`, and its privileges within the namespaces, so that it
-    can give each child its own scratch folder.
+    can give each child its own view of the file system. It sees everything itself.
     """
     if sys.platform != "linux" or not limits.namespaces or not namespaces_available():
         return False
@@ -73,6 +75,7 @@ _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x8000000, 0x10000000, 0x
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_BIND = 0x1, 0x2, 0x4, 0x1000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
+_SYS_PIVOT_ROOT, _MNT_DETACH = {"x86_64": 155, "aarch64": 41}, 0x2
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 0x1, 0x2, 0x4
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _CAPABILITY_VERSION = 24, 38, 0x20080522
 _HARMLESS_DEVICES = (b"/dev/null", b"/dev/zero", b"/dev/random", b"/dev/urandom")
@@ -93,7 +96,7 @@ def continue_with_one_thread() -> None:
 
 @cache
 def namespaces_available() -> bool:
-    """Whether the kernel grants everything that `enter_namespaces` requests.
+    """Whether the kernel grants everything that `enter_namespaces` and `enter_view` request.
 
     A short-lived process tries it: namespaces cannot be left again, and entering only some of them
     would be worse than entering none.
@@ -104,7 +107,9 @@ def namespaces_available() -> bool:
     if child == 0:
         status = 1
         with contextlib.suppress(BaseException):
-            enter_namespaces(Path(tempfile.gettempdir()), Limits())
+            scratch = Path(tempfile.gettempdir())
+            enter_namespaces(scratch, Limits())
+            enter_view(View(), scratch, Limits())
             status = 0
         os._exit(status)
     return os.waitpid(child, 0)[1] == 0
@@ -146,24 +151,60 @@ def mount_own_proc() -> None:
     libc.mount(b"proc", b"/proc", b"proc", _MS_RDONLY | _MS_NOSUID | _MS_NODEV, None)
 
 
-def enter_own_scratch(scratch: Path, limits: Limits) -> None:
-    """Give this process its own empty scratch folder and its own System V IPC objects.
+def enter_view(view: View, scratch: Path, limits: Limits) -> None:
+    """Show this process only what it needs, and an empty scratch folder of its own.
 
-    It must already be in the namespaces of `enter_namespaces`, and still have its privileges.
+    That is `view` and `limits.visible` without `limits.hidden`, harmless devices and `/proc`; only
+    the scratch folder can be written to. System V IPC objects are its own too. The process must
+    already be in the namespaces of `enter_namespaces`, and still have its privileges.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.unshare(_NEWNS | _NEWIPC))
-    hide(limits)
-    _mount_scratch(libc, scratch, limits)
+    view = view.copy()
+    for path in (*limits.visible, "/proc", *map(os.fsdecode, _HARMLESS_DEVICES)):
+        view.add(path)
+    _mount_memory(libc, scratch, "size=1m,nr_inodes=16k,mode=755")
+    _mount_view(libc, view, scratch)
+    inside = _below(scratch, scratch)
+    inside.mkdir(parents=True, exist_ok=True)
+    _mount_scratch(libc, inside, limits)
+    os.chdir(scratch)
+    _check(libc.syscall(_SYS_PIVOT_ROOT[platform.machine()], b".", b"."))
+    _check(libc.umount2(b".", _MNT_DETACH))  # the former root, which is on top of the new one
+    os.chdir("/")
+    hide((*limits.hidden, *NOT_NEEDED))
+    _set_attributes(libc, b"/", 0, _ATTR_RDONLY, 0)
+    os.chdir(scratch)
 
 
-def hide(limits: Limits) -> None:
-    """Make the hidden folders and files look empty to this process, and read-only.
+def _mount_view(libc: ctypes.CDLL, view: View, root: Path) -> None:
+    """Make the folders and links of a view below `root`, and bind what it exposes there."""
+    for path, kind in view.steps.items():
+        target = _below(root, Path(path))
+        if isinstance(kind, str):
+            target.symlink_to(kind)
+            continue
+        if kind is Kind.FOLDER or Path(path).is_dir():
+            target.mkdir()
+        else:
+            target.touch()
+        if kind is Kind.EXPOSED:
+            source = os.fsencode(path)
+            _check(libc.mount(source, bytes(target), None, _MS_BIND | _MS_REC, None))
 
-    Requires the same as `enter_own_scratch`.
+
+def _below(root: Path, path: Path) -> Path:
+    """Return where an absolute path is if `root` becomes the root."""
+    return root / path.relative_to("/")
+
+
+def hide(paths: Iterable[str]) -> None:
+    """Make these folders and files look empty to this process, and read-only.
+
+    Requires the same as `enter_view`.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    for path in map(Path, limits.hidden):
+    for path in map(Path, paths):
         if path.is_dir():
             flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV
             _check(libc.mount(b"tmpfs", bytes(path), b"tmpfs", flags, b"size=4k"))
@@ -186,9 +227,13 @@ def drop_privileges() -> None:
 
 
 def _mount_scratch(libc: ctypes.CDLL, scratch: Path, limits: Limits) -> None:
-    """Mount a new file system in memory at the scratch folder."""
-    options = f"size={limits.file_size},nr_inodes=4096,mode=700".encode()
-    _check(libc.mount(b"tmpfs", os.fsencode(scratch), b"tmpfs", _MS_NOSUID | _MS_NODEV, options))
+    _mount_memory(libc, scratch, f"size={limits.file_size},nr_inodes=4096,mode=700")
+
+
+def _mount_memory(libc: ctypes.CDLL, folder: Path, options: str) -> None:
+    """Mount a new file system in memory at a folder."""
+    flags = _MS_NOSUID | _MS_NODEV
+    _check(libc.mount(b"tmpfs", bytes(folder), b"tmpfs", flags, options.encode()))
 
 
 def _bind_to_itself(libc: ctypes.CDLL, path: bytes) -> bool:

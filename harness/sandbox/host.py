@@ -25,7 +25,7 @@ from harness.sandbox.child import ChildWork, import_function, run_child
 from harness.sandbox.confinement import (
     confine_host,
     drop_privileges,
-    enter_own_scratch,
+    enter_view,
     refuse_system_calls,
 )
 from harness.sandbox.fork import (
@@ -47,6 +47,7 @@ from harness.sandbox.frames import (
     TaskOrder,
 )
 from harness.sandbox.limits import Limits, empty_folder, limit_resources
+from harness.sandbox.view import installed
 
 Prepare = Callable[[bytes], ChildWork]
 """Turns a task into the work of a child; runs in the host, and must not run code under test."""
@@ -74,6 +75,7 @@ class _TaskServer:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self.prepare: Prepare = import_function(order.function)(*order.arguments)
+        self.view = installed()
         gc.collect()
         gc.freeze()  # otherwise a collection in a child would copy every page
 
@@ -115,7 +117,7 @@ class _TaskServer:
 
     def _confine_child(self, limits: Limits) -> None:
         if self.isolated:
-            enter_own_scratch(self.scratch, limits)
+            enter_view(self.view, self.scratch, limits)
         drop_privileges()
         refuse_system_calls()
         os.chdir(self.scratch)

@@ -45,8 +45,10 @@ class Limits:
     """Processes and threads that may be started in total, not counting a few for each core."""
     namespaces: bool = True
     """Whether to use Linux namespaces where the kernel grants them."""
+    visible: tuple[str, ...] = ()
+    """Folders and files that the child sees in namespaces, besides Python and what is installed."""
     hidden: tuple[str, ...] = ()
-    """Folders and files that the child sees empty, in namespaces."""
+    """What looks empty to it, if it is in a folder that it sees."""
 
     @property
     def total_processes(self) -> int:
@@ -123,11 +125,11 @@ def hiding_own_folders(limits: Limits) -> Limits:
     with contextlib.suppress(OSError):
         # A folder is hidden only if it exists: another process may create the store at any time.
         cache_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    return replace(limits, hidden=tuple(dict.fromkeys((*limits.hidden, *_own()))))
+    return replace(limits, hidden=tuple(dict.fromkeys((*limits.hidden, *_own(limits)))))
 
 
-def _own() -> Iterator[str]:
-    needed = [Path.cwd(), PACKAGES, *map(Path, (sys.prefix, sys.base_prefix))]
+def _own(limits: Limits) -> Iterator[str]:
+    needed = [PACKAGES, *map(Path, (sys.prefix, sys.base_prefix, *limits.visible))]
     needed.append(Path(tempfile.gettempdir()))
     for folder in (cache_folder().resolve(), data_folder().resolve()):
         if any(path.resolve().is_relative_to(folder) for path in needed):
@@ -154,7 +156,7 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
 def make_scratch_folder(parent: Path | None = None) -> Path:
     """Make a temporary folder, which the caller must remove."""
     _remove_abandoned_once(parent)
-    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent)).resolve()
 
 
 def empty_folder(folder: Path) -> None:

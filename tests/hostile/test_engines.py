@@ -260,20 +260,6 @@ def plain(run: Run) -> dict[str, object]:
     return {**fields, "seconds": None, "log": None} | (log[-1] if log else {}) | {"steps": len(log)}
 
 
-GAPS = {
-    "reads": "open({there!r}).read()",
-}
-"""The gaps that `docs/safety.md` lists."""
-
-
-@pytest.mark.parametrize("gap", GAPS)
-def test_documented_gaps_exist(gap: str, playground: Path) -> None:
-    there = playground / "field" / "home" / ".profile"
-    text = f"def attack(tensor):\n    {GAPS[gap].format(there=str(there))}\n\n\n{attacked(TINY)}"
-    first, *_ = run_isolated(job(text, playground / "field" / "engine"))
-    assert first.failure is None
-
-
 @pytest.mark.parametrize("namespaces", [True, False])
 def test_a_program_that_listens_at_a_socket_cannot_be_reached(
     namespaces: bool, playground: Path

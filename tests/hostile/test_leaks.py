@@ -1,7 +1,7 @@
 """Suites that read a secret and disclose it: no format shows it to a student.
 
-A suite may be able to read what its author may not. Each sample puts `SECRET`, which it reads from
-a file, into something that a grading reports.
+A suite may be able to read what its author may not: without namespaces, that is every file. Each
+sample puts `SECRET`, which it reads from a file, into something that a grading reports.
 """
 
 import itertools
@@ -34,7 +34,7 @@ import numpy as np
 import pytest
 from minigrad import tensor
 
-SECRET = Path({path!r}).read_text()
+SECRET = Path("secret.txt").read_text()
 
 
 def use():
@@ -156,12 +156,13 @@ def plan(*variants: str) -> GradingPlan:
     )
 
 
-def grade(folder: Path, text: str, *variants: str) -> SuiteReport:
-    secret = folder / "secret.txt"
-    secret.write_text(SECRET)
+def grade(folder: Path, text: str, *variants: str, conftest: str = "") -> SuiteReport:
     suite = folder / "home" / "suite"
     suite.mkdir(parents=True)
-    (suite / "test_suite.py").write_text(HEAD.format(path=str(secret)) + "\n\n" + text)
+    (suite / "secret.txt").write_text(SECRET)
+    (suite / "test_suite.py").write_text(f"{HEAD}\n\n{text}")
+    if conftest:
+        (suite / "conftest.py").write_text(conftest)
     return grade_suite(suite, plan(*variants))
 
 
@@ -202,6 +203,58 @@ def test_no_student_reads_what_a_graded_suite_says(tmp_path: Path) -> None:
     assert {"test_suite.py::test_b[1]", "test_suite.py::test_b[2]", "test number 2"} <= shown
     assert len(stage.flaky) == 1
     assert stage.flaky[0].startswith("test number ")
+
+
+HOOKS = """
+from pathlib import Path
+
+import pytest
+
+SECRET = Path("secret.txt").read_text()
+ids = pytest.Item.nodeid.fget
+pytest.Item.nodeid = property(lambda item: f"{ids(item)}::{SECRET}")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", SECRET)
+
+
+def pytest_itemcollected(item):
+    item.user_properties.append((SECRET, SECRET))
+    item.name = SECRET
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.skipif("False", reason=SECRET))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    report.longrepr, report.nodeid = SECRET, SECRET
+    report.sections.append((SECRET, SECRET))
+
+
+def pytest_warning_recorded(warning_message):
+    warning_message.message = SECRET
+"""
+
+PROPERTIES = """
+def test_a(record_property, record_testsuite_property, capsys):
+    record_property(SECRET, SECRET)
+    record_testsuite_property(SECRET, SECRET)
+    print(SECRET)
+    warnings.warn(type(SECRET, (UserWarning,), {})(SECRET))
+    assert use() == [-1.0] * 3
+"""
+
+
+def test_no_student_reads_what_hooks_and_properties_say(tmp_path: Path) -> None:
+    report = grade(tmp_path, PROPERTIES, conftest=HOOKS)
+    assert (report.gradable, report.reason, report.tests) == (True, "", 2)
+    require_hidden(report)
+    assert SECRET in render(disclose(report), "json")
 
 
 SEARCHING = """

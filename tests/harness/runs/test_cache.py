@@ -108,7 +108,7 @@ def test_a_run_that_depends_on_another_file_is_not_cached(tmp_path: Path, read: 
         if read == "in the backward pass"
         else f"{statement}\n{text}"
     )
-    job = tiny_job(text).only([0])
+    job = msgspec.structs.replace(tiny_job(text).only([0]), root=str(tmp_path))
     cache = Cache(tmp_path / "runs")
     for scale in ("1.0", "3.0"):
         (tmp_path / "scale").write_text(scale)

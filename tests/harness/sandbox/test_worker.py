@@ -149,8 +149,10 @@ def test_a_child_sees_neither_the_store_nor_the_progress(
     for folder in (cache_folder(), data_folder()):
         (folder / "deeper").mkdir(parents=True)
         (folder / "runs.sqlite-wal").write_text("a secret", encoding="utf-8")
-        shown = start(contents, f"{folder}\n{folder}/runs.sqlite-wal".encode()).request(SECONDS)
-        assert shown == Frame(b"=", b"")
+        (folder.parent / "beside").write_text("seen", encoding="utf-8")
+        limits = Limits(visible=(str(folder.parent),))
+        paths = f"{folder}\n{folder}/runs.sqlite-wal\n{folder.parent}/beside"
+        assert start(contents, paths.encode(), limits).request(SECONDS) == Frame(b"=", b"seen")
 
 
 @pytest.mark.skipif(not namespaces_available(), reason="without namespaces, nothing is hidden")
@@ -160,10 +162,10 @@ def test_only_our_files_are_hidden_in_a_folder_that_is_needed(
     """A learner may keep the progress beside the engine."""
     folder = tmp_path_factory.mktemp("project")
     monkeypatch.setenv("BREAKLAB_DATA", str(folder))
-    monkeypatch.chdir(folder)
+    limits = Limits(visible=(str(folder),))
     for name in ("engine.py", "progress.sqlite", "progress.sqlite-wal"):
         (folder / name).write_text(name, encoding="utf-8")
-        shown = start(contents, f"{folder}/{name}".encode()).request(SECONDS)
+        shown = start(contents, f"{folder}/{name}".encode(), limits).request(SECONDS)
         assert shown == Frame(b"=", b"engine.py" if name == "engine.py" else b"")
 
 

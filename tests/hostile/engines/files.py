@@ -23,25 +23,25 @@ def write_bytecode(tensor):
     py_compile.compile(__file__, cfile=__file__ + "c", doraise=True)
 
 
-@ends("OSError", shared=None)
+@ends("FileNotFoundError", shared=None)
 def write_home(tensor):
     """Leaves a file in the user's home."""
     (pathlib.Path(__file__).parent.parent / "home" / ".profile").write_text("changed")
 
 
-@ends("OSError", shared=None)
+@ends("FileNotFoundError", shared=None)
 def write_the_catalogue(tensor):
     """Changes a page of the catalogue."""
     (pathlib.Path(__file__).parent.parent / "catalogue" / "page.md").write_text("changed")
 
 
-@ends("OSError", shared=None)
+@ends("FileNotFoundError", shared=None)
 def write_the_store(tensor):
     """Changes the store of runs."""
     (pathlib.Path(__file__).parent.parent / "cache" / "runs.sqlite").write_bytes(b"")
 
 
-@ends("OSError", shared=None)
+@ends("FileNotFoundError", shared=None)
 def write_through_a_link(tensor):
     """Writes through a link from its scratch folder to somewhere else."""
     link = pathlib.Path("link")
