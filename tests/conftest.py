@@ -19,9 +19,6 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
     # Arrays in tests are small, so further threads of PyTorch and NumPy would only busy-wait.
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-collect_ignore = ["benchmarks/mutated"]
-"""A project of its own, which the mutation tools run."""
-
 # No profile has a deadline, since a slow machine is not a failure, nor a database of examples,
 # since a second run would then try other examples than the first.
 _COMMON = settings(

@@ -3,15 +3,17 @@
     python -m tests.benchmarks.cohort                            # 40 submissions, all breaks
     python -m tests.benchmarks.cohort --count 2000 --select family:broadcasting --limit 5
 
-The course is drawn from the seed (see `tests.benchmarks.course`). It is graded once without
-interruption. Then it is graded again, on the local pool and, if `distributed` can be imported, on a
-Dask cluster of two workers; each time, processes are killed (SIGKILL) at random moments and the
-same command is repeated. The scores must be identical to the byte every time.
+The submissions are weakened copies of the suites in `tests/suites`; 2 % do harm, and 1 % hang. They
+are graded once without interruption. Then they are graded again, on the local pool and, if
+`distributed` can be imported, on a Dask cluster of two workers; each time, processes are killed
+(SIGKILL) at random moments and the same command is repeated. The scores must be identical to the
+byte every time.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import random
 import resource
@@ -19,19 +21,86 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from harness.sandbox.fork import die_with_parent
-from tests.benchmarks.course import write_course
+from tests.benchmarks.engine import ROOT
 from tests.harness.grade.cluster import Cluster
 
-ROOT = Path(__file__).parents[2]
-MANY = 10_000
-"""The size of the cohort whose cost is estimated."""
+SUITES = tuple(sorted((ROOT / "tests" / "suites").glob("[a-z]*.py")))
+
+HOSTILE = {
+    "abort": "import os\n\ndef test_a():\n    os.abort()\n",
+    "exit_at_import": "import os\nos._exit(0)\n",
+    "kill_everything": "import os\n\ndef test_a():\n    os.kill(-1, 9)\n",
+    "forks": "import os\n\ndef test_a():\n    while True:\n        os.fork()\n",
+    "prints": "def test_a():\n    while True:\n        print('x' * 1000000, flush=True)\n",
+    "memory": "def test_a():\n    rows = [bytearray(10**8) for _ in range(1000)]\n",
+    "no_python": "def test_a(:\n",
+    "no_test": "import minigrad\n",
+    "wrong": "from minigrad import tensor\n\ndef test_a():\n    assert tensor(1.0).item() == 2\n",
+}
+"""Files that do harm, or that nothing can be learned from."""
+
+HANGING = {
+    "loop": "def test_a():\n    while True:\n        pass\n",
+    "deaf": "import signal, time\n\ndef test_a():\n"
+    "    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:\n"
+    "        signal.signal(number, signal.SIG_IGN)\n    time.sleep(10**6)\n",
+}
+"""Files that do not end."""
+
+# ----- The course -----
+
+
+def write_course(folder: Path, count: int, seed: int) -> None:
+    """Write `count` submissions, the same for the same seed."""
+    rng = random.Random(seed)
+    kinds = ["hostile"] * max(1, count // 50) + ["hanging"] * max(1, count // 100)
+    kinds += ["weakened"] * (count - len(kinds))
+    rng.shuffle(kinds)
+    folder.mkdir(parents=True)
+    for number, kind in enumerate(kinds):
+        if kind == "weakened":
+            suite = rng.choice(SUITES)
+            name, text = suite.stem, weakened(suite.read_text(encoding="utf-8"), rng)
+        else:
+            name, text = rng.choice(sorted((HOSTILE if kind == "hostile" else HANGING).items()))
+        path = folder / f"{number:05}_{name}.py"
+        if rng.random() < 0.2:
+            path = folder / path.stem / "test_mine.py"
+            path.parent.mkdir()
+        path.write_text(text, encoding="utf-8")
+
+
+def weakened(text: str, rng: random.Random) -> str:
+    """Return a suite without some of its tests and of their assertions."""
+    tree = ast.parse(text)
+    bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
+    tests = [(body, node) for body in bodies for node in body if _is_test(node)]
+    for body, test in rng.sample(tests, k=rng.randrange(len(tests))):
+        body[body.index(test)] = ast.Pass()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            forgotten = [s for s in node.body if is_assertion(s) and rng.random() < 0.3]
+            node.body = [ast.Pass() if s in forgotten else s for s in node.body]
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _is_test(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+
+
+def is_assertion(node: ast.AST) -> bool:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        function = node.value.func
+        return isinstance(function, ast.Attribute) and function.attr.startswith("assert")
+    return isinstance(node, ast.Assert)
+
+
+# ----- Grading it -----
 
 
 @dataclass(frozen=True)
@@ -119,18 +188,6 @@ def killed_on_dask(trial: Trial) -> bytes:
         cluster.end()
 
 
-def measured(function: Callable[[], bytes]) -> tuple[bytes, float, float]:
-    """Return what the function returns, the elapsed seconds, and those of processor time."""
-    before, start = _children(), time.perf_counter()
-    result = function()
-    return result, time.perf_counter() - start, _children() - before
-
-
-def _children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def main() -> int:
     """Print what it costs; return 1 if the scores of two runs differ."""
     parser = argparse.ArgumentParser(
@@ -140,53 +197,39 @@ def main() -> int:
     parser.add_argument("--course", type=int, default=1, help="the seed of the course")
     parser.add_argument("--select", default="all", help="the breaks, as for `harness grade`")
     parser.add_argument("--limit", type=int, default=10, help="as for `harness grade`")
-    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kills", type=int, help="the seed of the kills; by default random")
-    parser.add_argument("--without", choices=("local", "dask"), help="skip one of the killed runs")
-    parser.add_argument("--out", type=Path, help="keep the course and the results in this folder")
     options = parser.parse_args()
     kills = options.kills if options.kills is not None else random.randrange(10**6)
     with tempfile.TemporaryDirectory(prefix="cohort-") as scratch:
-        folder = options.out or Path(scratch)
-        write_course(folder / "all", options.count, options.course)
-        graded = ["--select", options.select, "--limit", str(options.limit), "--seed", "benchmark"]
-        graded += ["--workers", str(options.workers)]
-        trial = Trial(folder, options.count, graded, random.Random(kills))
-        return run(trial, kills, options.without)
+        write_course(Path(scratch, "all"), options.count, options.course)
+        graded = ["--select", options.select, "--limit", str(options.limit)]
+        graded += ["--seed", "benchmark", "--workers", "2"]
+        trial = Trial(Path(scratch), options.count, graded, random.Random(kills))
+        print(f"{trial.count} submissions; the seed of the kills is {kills}", flush=True)
+        return run(trial)
 
 
-def run(trial: Trial, kills: int, without: str | None) -> int:
+def run(trial: Trial) -> int:
     """Grade the course in each way; return 1 if the scores differ."""
-    print(f"{trial.count} submissions; the seed of the kills is {kills}", flush=True)
-    expected, wall, processor = measured(lambda: trial.finish("whole"))
-    _show_cost(trial.count, wall, processor)
+    expected = trial.finish("whole")
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = (usage.ru_utime + usage.ru_stime) / trial.count
+    print(f"  {processor:.2f} s of processor time a submission", flush=True)
     print(f"  {expected.count(b',no,')} of {trial.count} are not gradable", flush=True)
-    ways: dict[str, Callable[[Trial], bytes]] = {}
-    if without != "local":
-        ways["the local pool, killed three times"] = killed_locally
-    if not find_spec("distributed"):
-        print("without Dask: distributed is not installed")
-    elif without != "dask":
-        ways["a Dask cluster, killed three times"] = killed_on_dask
+    ways = {"the local pool": killed_locally}
+    if find_spec("distributed"):
+        ways["a Dask cluster"] = killed_on_dask
     same = True
     for name, way in ways.items():
-        print(name, flush=True)
+        print(f"{name}, killed three times", flush=True)
         scores = way(trial)
-        print(f"  {'the same scores' if scores == expected else 'OTHER SCORES'}", flush=True)
         same = same and scores == expected
-        if scores != expected:
-            for ours, theirs in zip(expected.splitlines(), scores.splitlines(), strict=False):
-                if ours != theirs:
-                    print(f"  - {ours.decode()}\n  + {theirs.decode()}")
+        print(f"  {'the same scores' if scores == expected else 'OTHER SCORES'}", flush=True)
+        for ours, theirs in zip(expected.splitlines(), scores.splitlines(), strict=False):
+            if ours != theirs:
+                print(f"  - {ours.decode()}\n  + {theirs.decode()}")
     return 0 if same else 1
 
 
-def _show_cost(count: int, wall: float, processor: float) -> None:
-    each = processor / count
-    print(f"  {wall:.0f} s, {processor:.0f} s of processor time: {each:.2f} s a submission")
-    print(f"  {MANY} submissions: {MANY * each / 3600:.1f} hours of processor time", flush=True)
-
-
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        sys.exit(main())
+    sys.exit(main())

@@ -1,22 +1,21 @@
 """What a matrix costs as the catalogue grows: in breaks, and in probes.
 
-    python -m tests.benchmarks.scaling [--breaks 5000] [--probes 320] [--plot FILE] [--json]
+    python -m tests.benchmarks.scaling [--breaks 5000] [--probes 320] [--plot FILE]
 
 A made engine of 20 functions and made pages: each break changes one function, and every probe
-runs them all. One process, no store of runs. The exponent is fitted to the larger half of the sizes
+runs them all. One process, no cache. The exponent is fitted to the larger half of the sizes
 by least squares on logarithms, since below that fixed costs hide it; 1 is linear.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -119,12 +118,11 @@ def main() -> int:
     parser.add_argument("--breaks", type=int, default=5000, help="the most breaks (5000)")
     parser.add_argument("--probes", type=int, default=320, help="the most probes (320)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the seconds")
-    parser.add_argument("--json", action="store_true", help="print JSON; the table goes to stderr")
     parser.add_argument("--quick", action="store_true", help="32 breaks, 32 probes: a test")
     options = parser.parse_args()
     if options.quick:
         options.breaks = options.probes = 32
-    console = Console(width=80, stderr=options.json)
+    console = Console(width=80)
     progress = Console(width=80, stderr=True)
     growths = [
         grow("breaks", _sizes(options.breaks), lambda size: measure(size, 4), progress),
@@ -134,8 +132,6 @@ def main() -> int:
         console.print(table(growth))
     if options.plot:
         plot(growths, options.plot)
-    if options.json:
-        print(json.dumps([{**asdict(one), "exponents": one.exponents} for one in growths]))
     return 0
 
 
@@ -164,7 +160,7 @@ def measure(breaks: int, probes: int) -> dict[str, float]:
     """Seconds of processor time of each step, children included."""
     with tempfile.TemporaryDirectory(prefix="scaling-") as name:
         write_catalogue(Path(name), breaks, probes)
-        bench, clock = Baseline(Cache(None), DIAGNOSTICS, select=True), _Clock()
+        baseline, clock = Baseline(Cache(None), DIAGNOSTICS, select=True), _Clock()
         catalogue = Catalogue((Path(name),))
         pages, mistakes = catalogue.pages
         assert not mistakes, mistakes[0]
@@ -173,7 +169,7 @@ def measure(breaks: int, probes: int) -> dict[str, float]:
         clock.lap("read")
         plan = plan_matrix(choose(catalogue, engine()), Cache(None))
         clock.lap("plan")
-        trials = evaluate_all(plan, bench, processes=1)
+        trials = evaluate_all(plan, baseline, processes=1)
         clock.lap("try")
         matrix = judge_matrix(plan, trials, 0.0)
         clock.lap("judge")

@@ -3,7 +3,6 @@
     python -m tests.benchmarks.suites                        # all suites, 5 minutes
     python -m tests.benchmarks.suites --compare-all          # every verdict compared, 15 minutes
     python -m tests.benchmarks.suites course --breaks family:broadcasting
-    python -m tests.benchmarks.suites course --grade         # `harness grade`, too
 
 For each suite, the processor time per break, in milliseconds:
 
@@ -11,11 +10,9 @@ For each suite, the processor time per break, in milliseconds:
     reimport   a process that has imported pytest and NumPy forks, imports the broken engine,
                collects the tests and runs them until one fails (24 of the breaks, or all)
     breaks     `pytest --breaks`; the run without a break is subtracted
-    bare       the least that `breaks` could take: only the tests that it has to run, without a
-               break and in a process that has run them before
 
-and whether `breaks` and `reimport` agree on which breaks are killed. With `--grade`, the processor
-time of `harness grade` for all correct engines, and for the breaks and for their twins, per break.
+and whether `breaks` and `reimport` agree on which breaks are killed. Mutation testers take one of
+the first two ways: cosmic-ray starts pytest again for each mutant, mutmut forks and collects again.
 """
 
 from __future__ import annotations
@@ -29,23 +26,16 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
-from unittest.mock import patch
 
 import pytest
 
 from harness.engines.engine import Engine, find_engine
 from harness.engines.loading import find_in_memory
-from harness.grade import grading
 from harness.grade.mutants import Mutant, mutants, select
-from harness.grade.plan import GradingPlan, plan_grading
-from harness.grade.processes import EngineResults, Processes
-from harness.grade.protocol import PackedCodes
 from harness.grade.running import fix_hypothesis
 from harness.pages.catalogue import open_catalogue
 from harness.plugin.reloads import run_reloaded
@@ -70,7 +60,6 @@ class Comparison:
     fresh: float
     reimport: float
     ours: float
-    bare: float
     differences: dict[str, str]
 
 
@@ -99,7 +88,6 @@ def compare(suite: Suite, selection: str, *, every: bool = False) -> Comparison:
         fresh=1000 * fresh / len(few),
         reimport=1000 * reimport / len(imported),
         ours=1000 * ours / len(chosen),
-        bare=1000 * _bare(entries, _seconds_of_tests(suite)) / len(chosen),
         differences=differences,
     )
 
@@ -185,88 +173,9 @@ def _ours(suite: Suite, selection: str) -> tuple[list[dict[str, Any]], float]:
     return entries, whole - alone
 
 
-def _pytest(arguments: Sequence[str], **environment: str) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-
-
-# ----- The tests alone -----
-
-
-def _seconds_of_tests(suite: Suite) -> dict[str, float]:
-    """Return the processor time of each test without a break, with its fixtures."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "seconds.json"
-        plugin = ("-p", "tests.benchmarks.seconds_of_tests")
-        _pytest([*plugin, *suite.arguments], SECONDS_OF_TESTS=str(file))
-        seconds: dict[str, float] = json.loads(file.read_text())
-    return seconds
-
-
-def _bare(entries: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> float:
-    """Return how long the tests take that kill a break, or that reach it and do not."""
-    total = 0.0
-    for entry in entries:
-        needed = entry["by"] or entry["reached_by"]
-        if not needed and entry["path"] == "reloaded":
-            needed = list(seconds)
-        total += sum(seconds.get(test, 0.0) for test in needed)
-    return total
-
-
-# ----- harness grade -----
-
-
-def graded(suite: Suite, plan: GradingPlan) -> tuple[Counter[str], str]:
-    """Return the processor seconds of grading, by what was run, and why there was no grade."""
-    seconds: Counter[str] = Counter()
-    (path,) = suite.paths
-    with patch.object(grading, "Processes", partial(_Timed, seconds)):
-        report = grading.grade_suite(ROOT / path, plan)
-    return seconds, report.reason
-
-
-class _Timed(Processes):
-    """Adds up the processor time of correct engines, breaks and twins."""
-
-    def __init__(self, seconds: Counter[str], *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.spent = seconds
-
-    def observe(self, changed: PackedCodes, *arguments: Any, **options: Any) -> EngineResults:
-        """Run tests, and note what they take."""
-        before = _descendants()
-        try:
-            return super().observe(changed, *arguments, **options)
-        finally:
-            self.spent[self._kind(changed)] += _descendants() - before
-
-    def _kind(self, changed: PackedCodes) -> str:
-        pairs = self.plan._pairs.values()
-        if any(changed is pair.twin for pair in pairs):
-            return "twins"
-        return "breaks" if any(changed is pair.broken for pair in pairs) else "correct engines"
-
-
-def _descendants() -> float:
-    """Return the processor time of all processes that this one has started."""
-    ticks: dict[int, int] = {}
-    children: defaultdict[int, list[int]] = defaultdict(list)
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            _, parent, *fields = file.read_text().rpartition(")")[2].split()
-            process = int(file.parent.name)
-            ticks[process] = sum(map(int, fields[9:13]))  # with the children that it waited for
-            children[int(parent)].append(process)
-    own = [os.getpid()]
-    for process in own:
-        own += children[process]
-    return sum(ticks[process] for process in own) / os.sysconf("SC_CLK_TCK")
+def _pytest(arguments: Sequence[str]) -> None:
+    command = [sys.executable, "-m", "pytest", *arguments]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
 # ----- The table -----
@@ -281,7 +190,6 @@ def main() -> int:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(names))
     parser.add_argument("--breaks", default="all", help="as for pytest")
     parser.add_argument("--compare-all", action="store_true", help="compare every verdict")
-    parser.add_argument("--grade", action="store_true", help="measure `harness grade`, too")
     options = parser.parse_args()
     chosen = [suite for suite in SUITES if suite.name in (options.suites or names)]
     for library in ("numpy", "numpy.testing", "unittest"):
@@ -290,8 +198,6 @@ def main() -> int:
         _show_comparison(compare(suite, options.breaks, every=options.compare_all))
         for suite in chosen
     ]
-    if options.grade:
-        _show_grading(chosen, options.breaks)
     return int(any(disagree))
 
 
@@ -301,30 +207,13 @@ def _show_comparison(row: Comparison) -> bool:
         f"{row.suite:10} {row.breaks} breaks, {row.killed} killed, {row.reloaded} reloaded, "
         f"{len(row.differences)} of {row.compared} verdicts differ | ms per break: "
         f"fresh {row.fresh:.0f}, reimport {row.reimport:.0f}, "
-        f"breaks {row.ours:.1f}, bare {row.bare:.1f} | "
+        f"breaks {row.ours:.1f} | "
         f"1/{row.fresh / row.ours:.0f} of fresh, 1/{row.reimport / row.ours:.0f} of reimport",
         flush=True,
     )
     for name, difference in row.differences.items():
         print(f"    {name}: {difference}")
     return bool(row.differences)
-
-
-def _show_grading(chosen: Sequence[Suite], selection: str) -> None:
-    plan = plan_grading(
-        open_catalogue(), find_engine(), open_cache(), selection=selection, stages=False
-    )
-    for suite in chosen:
-        if len(suite.paths) > 1:
-            continue  # its folder has other suites
-        seconds, reason = graded(suite, plan)
-        number = sum(bool(mutant.files.codes) for mutant in plan.breaks)
-        print(
-            f"{suite.name:10} harness grade: correct engines {seconds['correct engines']:.1f} s, "
-            f"breaks {1000 * seconds['breaks'] / number:.1f} ms each, "
-            f"twins {1000 * seconds['twins'] / number:.1f} ms each {reason}",
-            flush=True,
-        )
 
 
 if __name__ == "__main__":

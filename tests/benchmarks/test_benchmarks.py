@@ -1,72 +1,140 @@
-"""A benchmark is fair if all contestants compute the same. Speed is not tested."""
+"""The benchmarks run, and compare what is comparable. Speed is not tested."""
 
-import json
+import ast
+import os
+import random
 import subprocess
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-Run = tuple[list[dict[str, Any]], str, Path]
-"""The rows, the table, and the plot."""
-
-ONE = "16-32-10 float64 numpy"
-"""The row of the default tier."""
-
-TOLERANCE = {"float64": 1e-9, "float32": 1e-3}
+from tests.benchmarks.cohort import HANGING, HOSTILE, SUITES, is_assertion, weakened, write_course
+from tests.benchmarks.commands import watch
+from tests.benchmarks.engine import ROOT, ROWS, difference
 
 
-@pytest.fixture(scope="module", params=[ONE, pytest.param("", marks=pytest.mark.slow)])
-def only(request: pytest.FixtureRequest) -> str:
-    """A part of the names of the rows that are measured."""
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def run(only: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    plot = tmp_path_factory.mktemp("plot") / "cost.svg"
-    command = [sys.executable, "-m", "tests.benchmarks.engine", "--quick", "--json"]
-    command += ["--only", only]
-    if find_spec("matplotlib"):
-        command += ["--plot", str(plot)]
-    child = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+def quick(command: str, *arguments: str) -> str:
+    """What it prints."""
+    child = subprocess.run(
+        [sys.executable, "-m", f"tests.benchmarks.{command}", "--quick", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
     assert child.returncode == 0, child.stdout + child.stderr
-    return json.loads(child.stdout)["rows"], child.stderr, plot
+    assert max(map(len, child.stdout.splitlines())) <= 80
+    return child.stdout
 
 
-def test_contestants_compute_the_same_loss_and_gradients(run: Run, only: str) -> None:
-    results, _, _ = run
-    compared = [result for result in results if result["ratio"]]
-    libraries = {"numpy"} if only else {"numpy", "torch", "autograd"}
-    assert libraries <= {result["row"]["against"] for result in compared}
-    for result in compared:
-        assert result["difference"] <= TOLERANCE[result["row"]["dtype"]], result
+@pytest.mark.parametrize(
+    "only", ["16-32-10 float64 numpy", pytest.param("", marks=pytest.mark.slow)]
+)
+def test_each_row_is_measured_or_says_what_is_missing(only: str) -> None:
+    """A row whose contestants disagree ends the benchmark with status 1."""
+    lines = quick("engine", "--only", only).splitlines()
+    for row in (row for row in ROWS if only in row.name):
+        title = f"{row.title} {row.dtype.replace('float', 'f')}"
+        title += ", memory" if row.measure == "memory" else ""
+        (line,) = [x for x in lines if x.startswith(f"{title} ") and row.against in x]
+        assert line.split()[-1] in ("reached", "missed") or "is not installed" in lines[-1]
 
 
-def test_a_row_is_measured_or_says_what_is_missing(run: Run) -> None:
-    results, _, _ = run
-    for result in results:
-        if result["outcome"] == "measured":
-            assert result["ratio"] or result["growth"], result
-        else:
-            assert result["outcome"] == "skipped"
-            assert result["reason"].endswith("is not installed"), result
+class Contestant:
+    def __init__(self, *arrays: np.ndarray) -> None:
+        self.arrays = list(arrays)
+
+    def step(self) -> None:
+        pass
+
+    def computed(self, _: None) -> list[np.ndarray]:
+        return self.arrays
 
 
-def test_the_table_has_every_row_within_80_columns(run: Run, only: str) -> None:
-    results, table, _ = run
-    lines = table.splitlines()
-    assert max(map(len, lines)) <= 80
-    for row in (result["row"] for result in results):
-        assert any(line.startswith(row["shown"]) and row["against"] in line for line in lines), row
-    assert len(results) == (1 if only else 22)
+def test_contestants_that_compute_something_else_are_told_apart() -> None:
+    loss, gradient = np.array(2.0), np.array([1.0, -4.0])
+    ours = Contestant(loss, gradient)
+    assert difference(ours, Contestant(loss, gradient)) == 0
+    assert difference(ours, Contestant(loss, gradient * 1.01)) == pytest.approx(0.01, rel=0.02)
+    for other in (gradient[:1], gradient.astype(np.float32)):
+        with pytest.raises(AssertionError, match="is not"):
+            difference(ours, Contestant(loss, other))
 
 
-@pytest.mark.skipif(not find_spec("matplotlib"), reason="the plot needs matplotlib")
-def test_the_plot_shows_both_graphs(run: Run) -> None:
-    _, _, plot = run
-    assert plot.read_text("utf-8").startswith("<?xml")
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="resource and /proc")
+def test_the_commands_are_measured() -> None:
+    lines = quick("commands").splitlines()
+    assert [line.split()[2] for line in lines if "it imports" in line] == ["nothing", "libcst,"]
+    for what in ("break, runs cached", "matrix of 6, cold", "matrix, one page's patch"):
+        assert any(line.startswith(what) for line in lines), what
+    (memory,) = [line for line in lines if line.startswith("memory in all, cold")]
+    assert int(memory.split()[4]) > 50
+
+
+@pytest.mark.slow
+def test_the_growth_is_measured_and_drawn(tmp_path: Path) -> None:
+    drawn = bool(find_spec("matplotlib"))
+    table = quick("scaling", *(["--plot", str(tmp_path / "a.svg")] if drawn else []))
+    assert table.count("exponent") == 2
+    if drawn:
+        assert (tmp_path / "a.svg").read_text("utf-8").startswith("<?xml")
+
+
+HELD = "import time; held = bytearray(80_000_000); held[::4096] = b'x' * len(held[::4096]);"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="no /proc")
+def test_the_memory_of_all_processes_counts_and_what_they_share_counts_once(tmp_path: Path) -> None:
+    def peak(code: str) -> int:
+        return watch((sys.executable, "-c", code), tmp_path, dict(os.environ)).memory
+
+    one = peak(HELD + "time.sleep(1)")
+    shared = peak(HELD + "import os; child = os.fork(); time.sleep(1)")
+    fork = "import os; child = os.fork();"
+    both = peak(fork + HELD + "time.sleep(1)")
+    assert 80e6 < one < 150e6
+    assert shared < 1.3 * one
+    assert both > 160e6
+
+
+def test_a_command_that_fails_is_an_error_and_one_that_disagrees_is_not(tmp_path: Path) -> None:
+    watch((sys.executable, "-c", "raise SystemExit(1)"), tmp_path, dict(os.environ))
+    fails = "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"
+    with pytest.raises(RuntimeError, match="no such thing"):
+        watch((sys.executable, "-c", fails), tmp_path, dict(os.environ))
+
+
+# ----- The synthetic course -----
+
+
+def files_in(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.py")}
+
+
+def test_a_course_is_drawn_by_its_seed(tmp_path: Path) -> None:
+    for name, seed in {"first": 1, "again": 1, "other": 2}.items():
+        write_course(tmp_path / name, 200, seed)
+    first = files_in(tmp_path / "first")
+    assert files_in(tmp_path / "again") == first
+    assert files_in(tmp_path / "other") != first
+    texts = Counter(first.values())
+    assert sum(texts[text] for text in HOSTILE.values()) == 4
+    assert sum(texts[text] for text in HANGING.values()) == 2
+    assert len(first) == 200
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.stem)
+def test_a_weakened_suite_has_tests_and_fewer_assertions(suite: Path) -> None:
+    sizes = set()
+    for seed in range(20):
+        tree = ast.parse(weakened(suite.read_text(), random.Random(seed)))
+        names = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        assert any(name.startswith("test_") for name in names)
+        sizes.add(sum(map(is_assertion, ast.walk(tree))))
+    assert len(sizes) > 2

@@ -1,12 +1,11 @@
 """Hostile pages: each is rejected quickly, with one clear message.
 
-Pages that a repository can contain are files in `pages/`; the others are created here. All are in
-one folder and checked by one command, which shows that they do not affect each other.
+All are in one folder and checked by one command, which shows that they do not affect each other.
 """
 
+import codecs
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,67 @@ import pytest
 
 from tests.harness.command import harness_process
 
-HERE = Path(__file__).parent / "pages"
-KEPT = sorted(path.stem for path in HERE.glob("*.md"))
+INVALID = b"""\
++++
+id = "{id}"
+kind = "break"
+family = "shapes"
+level = 1
+sources = []
+
+[expect]
+add-same-shape = "?"
++++
+# A page that does harm
+
+## Hypothesis
+
+What happens?
+
+## The break
+
+```diff
+@@ add @@
+-a
++b
+```
+"""
+
+
+def replaced(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+    return lambda page: page.replace(old, new)
+
+
+def in_utf_16(page: bytes) -> bytes:
+    return codecs.BOM_UTF16_LE + page.decode().encode("utf-16-le")
+
+
+def in_yaml(page: bytes) -> bytes:
+    return page.replace(b" = ", b": ").replace(b"+++\n", b"---\n")
+
+
+EDITED: dict[str, Callable[[bytes], bytes]] = {
+    "byte-order-mark": lambda page: codecs.BOM_UTF8 + page,
+    "carriage-returns": replaced(b"\n", b"\r\n"),
+    "empty": lambda _: b"",
+    "escaped-escapes": replaced(b"level", b'"\\u001b[2J" = 1\nlevel'),
+    "front-matter-without-end": replaced(b'"?"\n+++\n', b'"?"\n'),
+    "id-of-another": replaced(b"id-of-another", b"skip-unbroadcast"),
+    "json-in-place-of-toml": lambda _: b'+++\n{"id": "json-in-place-of-toml"}\n+++\n# T\n',
+    "no-level": replaced(b"level = 1", b"level = nan"),
+    "no-utf-8": lambda page: page + b"caf\xe9\n",
+    "null-bytes": replaced(b"harm", b"ha\0rm"),
+    "null-in-the-front": replaced(b"shapes", b"sha\0pes"),
+    "number-without-end": replaced(b"level = 1", b"level = " + b"9" * 990),
+    "only-the-fence": lambda _: b"+++",
+    "patch-of-itself": replaced(b"-a\n+b", b"-$x\n+$x"),
+    "patch-without-end": lambda page: page.removesuffix(b"```\n"),
+    "path-in-id": replaced(b"path-in-id", b"../../etc/passwd"),
+    "terminal-escapes": replaced(b"harm", b"\x1b[2J\x1b]0;owned\a"),
+    "utf-16": in_utf_16,
+    "yaml-in-place-of-toml": in_yaml,
+}
+"""What is done to the page above, whose id is put in before."""
 
 
 def front(path: Path) -> str:
@@ -114,11 +172,11 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The message for each page."""
     folder = tmp_path_factory.mktemp("catalogue") / "pages"
     folder.mkdir()
-    for page in KEPT:
-        shutil.copy(HERE / f"{page}.md", folder)
+    for page, edit in EDITED.items():
+        (folder / f"{page}.md").write_bytes(edit(INVALID.replace(b"{id}", page.encode())))
     for what, (make, _) in MADE.items():
         make(folder / f"{id_of(what)}.md")
-    done = harness_process("check", *KEPT, *map(id_of, MADE), "--breaks", str(folder))
+    done = harness_process("check", *EDITED, *map(id_of, MADE), "--breaks", str(folder))
     assert (done.returncode, done.stderr) == (2, ""), done.stderr
     _, *parts = re.split(r"^FAILED (\S+) ", done.stdout, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
@@ -128,7 +186,7 @@ def id_of(what: str) -> str:
     return what.replace(" ", "-")
 
 
-@pytest.mark.parametrize("page", [*KEPT, *MADE])
+@pytest.mark.parametrize("page", [*EDITED, *MADE])
 def test_a_page_is_refused_with_a_message(page: str, messages: dict[str, str]) -> None:
     message = messages[id_of(page)]
     words = MADE[page][1] if page in MADE else "remedy: "

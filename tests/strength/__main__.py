@@ -1,4 +1,4 @@
-"""Draw mutants of the harness by a seed, and run the tests of the default tier on each.
+"""Draw mutants of the harness by a seed, and run the quick tests of their room on each.
 
 Results are appended to a file of JSON lines, so that a measurement that was stopped resumes.
 """
@@ -10,18 +10,17 @@ import json
 import multiprocessing
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing.pool import Pool
 from pathlib import Path
 
 from tests.strength.mutants import ROOMS, Mutant, draw
-from tests.strength.results import Result, append, read, summary
 from tests.strength.trial import (
     Baseline,
-    Speed,
+    Verdict,
     copy_repository,
     import_libraries,
     run_mutant,
@@ -30,136 +29,59 @@ from tests.strength.trial import (
 
 ROOT = Path(__file__).parents[2]
 
-OTHERS = ("experiment", "runs", "check", "matrix", "report", "cli", "../fuzz")
-"""The folders of `tests/harness` whose tests follow those of the mutant's own room."""
+
+@dataclass(frozen=True)
+class Result:
+    """What the tests did on a mutant."""
+
+    mutant: Mutant
+    verdict: Verdict
+    test: str
+    """The test that failed or took too long; empty if the modules could not be imported."""
+    seconds: float
 
 
 def main() -> int:
-    """Show mutants, or run the tests on them."""
+    """List mutants, or run the tests on them."""
     parser = argparse.ArgumentParser(prog="python -m tests.strength", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=300, help="how many mutants are drawn")
     parser.add_argument("--jobs", type=int, default=2, help="how many are run at a time")
-    parser.add_argument("--list", action="store_true", help="only list the mutants")
-    parser.add_argument("--show", type=int, metavar="K", help="only show mutant K as a diff")
-    parser.add_argument(
-        "--stages",
-        type=int,
-        choices=(1, 2, 3),
-        default=3,
-        help="stop after the quick tests of the mutant's room (1), or all tests of its room (2)",
-    )
-    parser.add_argument("--again", action="store_true", help="run the survivors again")
+    parser.add_argument("--list", action="store_true", help="only list the mutants, as diffs")
     parser.add_argument("--results", type=Path, help="default: strength-SEED.jsonl in TMPDIR")
     options = parser.parse_args()
     drawn = draw(ROOT, options.count, options.seed)
-    if options.show is not None:
-        print(_diff(drawn[options.show]))
-    elif options.list:
-        for number, mutant in enumerate(drawn):
-            print(f"{number:4} {mutant.path} {mutant.operator}")
-    else:
-        path = options.results or Path(tempfile.gettempdir()) / f"strength-{options.seed}.jsonl"
-        results = {item.mutant: item for item in read(path).values()}
-        if options.again:
-            results = {mutant: item for mutant, item in results.items() if item.killed}
-        _measure(drawn, results, path, options.stages, options.jobs)
-        _report(drawn, results, path)
-    return 0
-
-
-def _measure(
-    drawn: Sequence[Mutant], results: dict[Mutant, Result], path: Path, stages: int, jobs: int
-) -> None:
-    """Add the results that are missing, here and at `path`."""
+    if options.list:
+        print(_diffs(drawn))
+        return 0
+    path = options.results or Path(tempfile.gettempdir()) / f"strength-{options.seed}.jsonl"
+    results = read(path)
     import_libraries()
     context = multiprocessing.get_context("fork")
     with (
         tempfile.TemporaryDirectory(prefix="breaklab-strength-") as folder,
-        context.Pool(jobs, _copy, (folder,)) as pool,
+        context.Pool(options.jobs, _copy, (folder,)) as pool,
     ):
-        folders = [*ROOMS, *(OTHERS if stages > 2 else ())]
-        baseline = _baseline(pool, path.with_suffix(".baseline.json"), folders)
-        tasks = list(_tasks(drawn, results, baseline, stages))
-        print(f"{len(tasks)} of {len(drawn)} mutants are run", flush=True)
-        for result in pool.imap_unordered(partial(_run, baseline=baseline), tasks):
+        baseline = _baseline(pool, path.with_suffix(".baseline.json"))
+        missing = [mutant for mutant in drawn if mutant not in results]
+        print(f"{len(missing)} of {len(drawn)} mutants are run", flush=True)
+        for result in pool.imap_unordered(partial(_run, baseline=baseline), missing):
             results[result.mutant] = result
             append(path, result)
-            number, test = drawn.index(result.mutant), result.test.rpartition("/")[2][:60]
-            status = f"{number:4} {result.verdict:8} {result.seconds:5.0f} s"
-            print(f"{status} {result.mutant.path}  {test}", flush=True)
-
-
-def _report(drawn: Sequence[Mutant], results: Mapping[Mutant, Result], path: Path) -> None:
-    """Print the summary, and write the survivors' diffs beside the results."""
-    found = [results[mutant] for mutant in drawn if mutant in results]
+            status = f"{result.verdict:8} {result.seconds:5.0f} s {result.mutant.path}"
+            print(f"{status}  {result.test.rpartition('/')[2][:60]}", flush=True)
+    ours = [results[mutant] for mutant in drawn]
     survivors = path.with_suffix(".survivors.diff")
-    survivors.write_text(
-        "\n".join(
-            f"# {drawn.index(result.mutant)} {result.mutant.operator}\n{_diff(result.mutant)}"
-            for result in found
-            if not result.killed
-        )
+    survivors.write_text(_diffs(one.mutant for one in ours if one.verdict == "survived"))
+    print(f"\n{summary(ours)}\nResults: {path}\nSurvivors: {survivors}")
+    return 0
+
+
+def _diffs(mutants: Iterable[Mutant]) -> str:
+    return "\n".join(
+        f"# {mutant.operator}\n{mutant.diff((ROOT / mutant.path).read_bytes())}"
+        for mutant in mutants
     )
-    print(f"\n{summary(found)}\nResults: {path}\nSurvivors: {survivors}")
-
-
-def _diff(mutant: Mutant) -> str:
-    return mutant.diff((ROOT / mutant.path).read_bytes())
-
-
-# ----- What is run on a mutant -----
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Tests that a mutant has to survive."""
-
-    files: list[str]
-    speed: Speed
-
-
-@dataclass(frozen=True)
-class Task:
-    """The stages that a mutant still has to survive."""
-
-    mutant: Mutant
-    stages: list[Stage]
-    survived: int = 0
-    """How many it has survived already."""
-    seconds: float = 0.0
-
-
-def _tasks(
-    drawn: Sequence[Mutant], results: Mapping[Mutant, Result], baseline: Baseline, most: int
-) -> Iterator[Task]:
-    for mutant in drawn:
-        stages, result = _stages(mutant, baseline)[:most], results.get(mutant)
-        if result is None:
-            yield Task(mutant, stages)
-        elif not result.killed and result.stages < len(stages):
-            yield Task(mutant, stages[result.stages :], result.stages, result.seconds)
-
-
-def _stages(mutant: Mutant, baseline: Baseline) -> list[Stage]:
-    """The tests of the mutant's own room, first the quick ones, then the others."""
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for test, duration in baseline.durations.items():
-        seconds[test.partition("::")[0]] += duration
-    own, others = (
-        sorted(test_modules(folders), key=lambda module: seconds[module])
-        for folders in ((mutant.room,), OTHERS)
-    )
-    return [Stage(own, "quick"), Stage(own, "slow"), Stage(others, "any")]
-
-
-def test_modules(folders: Sequence[str]) -> list[str]:
-    """Return the test modules in these folders of `tests/harness`, relative to the root."""
-    return [
-        file.relative_to(ROOT).as_posix()
-        for name in folders
-        for file in sorted((ROOT / "tests" / "harness" / name).resolve().rglob("test_*.py"))
-    ]
 
 
 # ----- In a process of the pool -----
@@ -173,16 +95,14 @@ def _copy(folder: str) -> None:
     copy_repository(ROOT, _copies[0])
 
 
-def _run(task: Task, baseline: Baseline) -> Result:
-    """Run one stage after another until one kills the mutant."""
-    copy, seconds = _copies[0], task.seconds
-    for number, stage in enumerate(task.stages, task.survived + 1):
-        log = copy / "log.txt"
-        trial = run_mutant(copy, task.mutant, stage.files, baseline, log, stage.speed)
-        seconds += trial.seconds
-        if trial.verdict != "survived":
-            return Result(task.mutant, trial.verdict, trial.test, seconds, number)
-    return Result(task.mutant, "survived", "", seconds, task.survived + len(task.stages))
+def _run(mutant: Mutant, baseline: Baseline) -> Result:
+    """Run the quick tests of the mutant's room, the modules that take least time first."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for test, duration in baseline.durations.items():
+        seconds[test.partition("::")[0]] += duration
+    files = sorted(test_modules((mutant.room,)), key=lambda module: seconds[module])
+    trial = run_mutant(_copies[0], mutant, files, baseline, _copies[0] / "log.txt")
+    return Result(mutant, trial.verdict, trial.test, trial.seconds)
 
 
 def _run_module(module: str) -> tuple[dict[str, float], list[str]]:
@@ -195,10 +115,10 @@ def _run_module(module: str) -> tuple[dict[str, float], list[str]]:
     return trial.durations or {module: 0.0}, trial.failed
 
 
-def _baseline(pool: Pool, path: Path, folders: Sequence[str]) -> Baseline:
+def _baseline(pool: Pool, path: Path) -> Baseline:
     """Return what the tests do without a mutation, from `path` if it is there."""
     durations, failed = json.loads(path.read_text()) if path.exists() else ({}, [])
-    missing = set(test_modules(folders)) - {test.partition("::")[0] for test in durations}
+    missing = set(test_modules(ROOMS)) - {test.partition("::")[0] for test in durations}
     for times, failures in pool.imap_unordered(_run_module, sorted(missing)):
         durations |= times
         failed += failures
@@ -206,6 +126,48 @@ def _baseline(pool: Pool, path: Path, folders: Sequence[str]) -> Baseline:
     for test in failed:
         print(f"left out, since it fails without a mutation: {test}")
     return Baseline(durations, failed)
+
+
+def test_modules(rooms: Sequence[str]) -> list[str]:
+    """Return the test modules of these rooms, relative to the root."""
+    return [
+        file.relative_to(ROOT).as_posix()
+        for room in rooms
+        for file in sorted((ROOT / "tests" / "harness" / room).rglob("test_*.py"))
+    ]
+
+
+# ----- Results -----
+
+
+def append(path: Path, result: Result) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(result)) + "\n")
+
+
+def read(path: Path) -> dict[Mutant, Result]:
+    """Return the last result of each mutant."""
+    results: dict[Mutant, Result] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        fields = json.loads(line)
+        mutant = Mutant(**fields.pop("mutant"))
+        results[mutant] = Result(mutant, **fields)
+    return results
+
+
+def summary(results: Iterable[Result]) -> str:
+    """Return a Markdown table: a row for each room, and one for all."""
+    rooms: Mapping[str, Counter[str]] = {room: Counter() for room in (*ROOMS, "all")}
+    for result in results:
+        for room in (result.mutant.room, "all"):
+            rooms[room][result.verdict] += 1
+    rows = ["| room | mutants | killed | by time limit | survived | share killed |"]
+    rows.append("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for room, counts in rooms.items():
+        total, late, survived = counts.total(), counts["timeout"], counts["survived"]
+        share = f"{1 - survived / total:.1%}" if total else ""
+        rows.append(f"| {room} | {total} | {total - survived} | {late} | {survived} | {share} |")
+    return "\n".join(rows) + "\n"
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.strength import trial
+from tests.strength.__main__ import Result, append, read, summary
 from tests.strength.mutants import Mutant, mutants
-from tests.strength.results import Result, append, read, summary
 from tests.strength.trial import Baseline, run_mutant, run_tests
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
@@ -101,12 +101,11 @@ def test_results_are_read_back_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     wrong, equivalent = mutant(b"if a > b", b"if (not (a > b))"), mutant(b"a > b", b"a >= b")
     for result in (
-        Result(wrong, "survived", "", 1.0, 1),
-        Result(equivalent, "survived", "", 1.0, 1),
-        Result(wrong, "timeout", "tests/t.py::t", 2.0, 1),
+        Result(wrong, "survived", "", 1.0),
+        Result(equivalent, "survived", "", 1.0),
+        Result(wrong, "timeout", "tests/t.py::t", 2.0),
     ):
         append(path, result)
     results = read(path)
-    assert results[wrong].killed
-    assert not results[equivalent].killed
+    assert results[wrong].verdict == "timeout"
     assert "| patch | 2 | 1 | 1 | 1 | 50.0% |" in summary(results.values())

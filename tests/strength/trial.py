@@ -47,7 +47,7 @@ PATIENCE = 10.0
 """The limit on elapsed time, as a multiple of these: a machine may be busy, and a test may wait."""
 
 QUICK = 0.2
-"""Seconds of a test that is run before all slower ones."""
+"""Seconds of a quick test."""
 
 Verdict = Literal["killed", "timeout", "survived"]
 
@@ -95,18 +95,14 @@ def copy_repository(root: Path, folder: Path) -> None:
                 shutil.copy(path, folder)
 
 
-Speed = Literal["quick", "slow", "any"]
-
-
 def run_mutant(
     root: Path,
     mutant: Mutant,
     files: Sequence[str],
     baseline: Baseline,
     log: Path,
-    speed: Speed = "any",
 ) -> Trial:
-    """Return what the tests in `files` do on the mutant, in the copy of the repository at `root`.
+    """Return what the quick tests in `files` do on the mutant, in the copy at `root`.
 
     The run stops at the first failure. The copy is restored. Tests that name the mutated module
     count as quick.
@@ -115,7 +111,7 @@ def run_mutant(
     source = path.read_bytes()
     path.write_bytes(mutant.apply(source))
     try:
-        return run_tests(root, files, baseline, log, path.stem, speed)
+        return run_tests(root, files, baseline, log, path.stem)
     finally:
         path.write_bytes(source)
 
@@ -126,16 +122,15 @@ def run_tests(
     baseline: Baseline,
     log: Path,
     stem: str | None = None,
-    speed: Speed = "any",
 ) -> Trial:
-    """Return what the tests in `files` do: all of them, or with a stem up to the first failure.
+    """Return what the tests in `files` do: all, or with a stem the quick ones up to a failure.
 
     `stem` is the name of the mutated module.
     """
     options = [*(["-x"] if stem else []), *(f"--deselect={test}" for test in baseline.failed)]
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="strength-", ignore_cleanup_errors=True) as scratch:
-        plugin = partial(_Plugin, baseline, stem, speed)
+        plugin = partial(_Plugin, baseline, stem)
         pid, pipe = _fork(
             lambda end: _run_pytest(root, [*options, *files], scratch, log, plugin(end))
         )
@@ -196,10 +191,9 @@ def _move(root: Path, scratch: str) -> None:
 class _Plugin:
     """Orders, limits and reports the tests, and keeps Hypothesis from shrinking failures."""
 
-    def __init__(self, baseline: Baseline, stem: str | None, speed: Speed, end: int) -> None:
+    def __init__(self, baseline: Baseline, stem: str | None, end: int) -> None:
         self._limit = baseline.limit
         self._durations = baseline.durations
-        self._speed = speed
         self._names = {stem, stem.replace("_", "-")} if stem else set()
         self._end = end
 
@@ -222,30 +216,26 @@ class _Plugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Begin with the tests that name the mutated module; leave out those of the other speed.
+        """On a mutant, leave out slow tests, and begin with those that name the mutated module.
 
         Otherwise, a test module's tests stay together, since they share fixtures. Long tests that
         only count as quick come last.
         """
-        modules = list(dict.fromkeys(item.path for item in items))
-        places = {module: place for place, module in enumerate(modules)}
+        if not self._names:
+            return
+        places = {path: place for place, path in enumerate(dict.fromkeys(i.path for i in items))}
 
         def is_near(item: pytest.Item) -> bool:
             return any(name in item.nodeid.rpartition("/")[2] for name in self._names)
 
+        def is_slow(item: pytest.Item) -> bool:
+            return self._durations.get(item.nodeid, 0.0) > QUICK
+
         def order(item: pytest.Item) -> tuple[bool, bool, int, float]:
             duration = self._durations.get(item.nodeid, 0.0)
-            is_last = self._speed == "quick" and duration > QUICK
-            return is_last, not is_near(item), places[item.path], duration
+            return is_slow(item), not is_near(item), places[item.path], duration
 
-        items.sort(key=order)
-        if self._speed != "any":
-            items[:] = [
-                item
-                for item in items
-                if (is_near(item) or self._durations.get(item.nodeid, 0.0) <= QUICK)
-                == (self._speed == "quick")
-            ]
+        items[:] = sorted((i for i in items if is_near(i) or not is_slow(i)), key=order)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._limit_processor_time(self._limit(nodeid))

@@ -1,7 +1,9 @@
-"""minigrad with a few lines of its text replaced, and what the diagnostics say of it."""
+"""minigrad with patches, wrong or right, and what the diagnostics say of it.
+
+A change is the id of a page, whose patch is applied, or a patch in the notation of the pages.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
@@ -13,46 +15,39 @@ from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import Engine, find_engine
 from harness.engines.library import Library
 from harness.experiment.baseline import job_for
+from harness.experiment.patching import put
 from harness.pages.probe import Probe, read_probes
+from harness.patch import apply_patch, parse_patch
 from harness.runs.cached_runs import LIBRARIES
 from harness.runs.isolated import run_isolated
 from harness.runs.observer import observe
 from harness.runs.trial import Trial
 from harness.sandbox.limits import Limits
-
-Edit = tuple[str, str, str]
-"""A file of minigrad, a text in it, and its replacement."""
+from tests.harness.bundled import CATALOGUE
 
 NAMED = {diagnostic.name: diagnostic for diagnostic in DIAGNOSTICS}
 
-_SINGLE: Edit = (
-    "tensor.py",
-    "def tensor(",
-    "def _single(a):\n"
-    "    a = np.asarray(a)\n"
-    "    return a.astype(np.float32) if a.dtype == np.float64 else a\n\n\n"
-    "def tensor(",
-)
-FLOAT32: Sequence[Edit] = (
-    ("tensor.py", "= np.asarray(data), requires_grad", "= _single(data), requires_grad"),
-    _SINGLE,
-)
-"""Everything in float32, whatever it is given: another engine, and a correct one."""
-LEAVES_IN_FLOAT32: Sequence[Edit] = (
-    ("tensor.py", "_fill(np.array(data, dtype), r", "_fill(_single(np.array(data, dtype)), r"),
-    _SINGLE,
-)
-"""Only what a program passes is in float32: a correct engine, too."""
+
+def edit(scope: str, old: str, new: str = "") -> str:
+    """A patch that replaces `old` by `new` in a function; without `new`, it is removed."""
+    removed = "".join(f"-{line}\n" for line in old.splitlines())
+    return f"@@ {scope} @@\n{removed}" + "".join(f"+{line}\n" for line in new.splitlines())
 
 
-def minigrad_with(*edits: Edit) -> Engine:
+_FLOAT32 = "array if (array := np.array(data, dtype)).dtype != float else array.astype(np.float32)"
+LEAVES_IN_FLOAT32 = edit("Tensor.__init__", "np.array(data, dtype)", _FLOAT32)
+"""Only what a program passes is in float32: a correct engine."""
+
+
+def engine_with(*changes: str) -> Engine:
     engine = find_engine()
-    sources = dict(engine.sources)
-    for file, old, new in edits:
-        path = f"minigrad/{file}"
-        assert sources[path].count(old) == 1, (file, old)
-        sources[path] = sources[path].replace(old, new)
-    return replace(engine, sources=sources)
+    for change in changes:
+        if "@@" in change:
+            patched = apply_patch(parse_patch(change, path="change", line=1), engine.sources)
+        else:
+            patched = put(CATALOGUE.page(change), engine)
+        engine = engine.patched(patched)
+    return engine.without_sites()
 
 
 def runs_of(
@@ -70,7 +65,7 @@ def read(text: str) -> Probe:
     return probe
 
 
-def asked_of_libraries(probe: Probe, loss: Loss | None) -> dict[str, Run | Skipped]:
+def library_results(probe: Probe, loss: Loss | None) -> dict[str, Run | Skipped]:
     """The results of PyTorch and HIPS autograd, computed once in this process."""
     key = probe.source, probe.name, loss
     if key not in _answers:
@@ -87,9 +82,9 @@ def _library(name: str) -> Library:
 _answers: dict[tuple[str, str, Loss | None], dict[str, Run | Skipped]] = {}
 
 
-def verdict(name: str, text: str, *edits: Edit, loss: Loss = "weighted") -> Verdict:
-    """What the diagnostic says of the probe `text` on minigrad with these edits."""
+def verdict(name: str, text: str, *changes: str, loss: Loss = "weighted") -> Verdict:
+    """What the diagnostic says of the probe `text` on minigrad with these changes."""
     probe = read(text)
-    runs = runs_of(minigrad_with(*edits), [probe], [name])
+    runs = runs_of(engine_with(*changes), [probe], [name])
     run = next(run for _, run in runs if run.loss == loss)
-    return evaluate(NAMED[name], Observation(probe, run, asked_of_libraries(probe, loss)))
+    return evaluate(NAMED[name], Observation(probe, run, library_results(probe, loss)))

@@ -21,13 +21,13 @@ from harness.runs.observer import LARGE, observe
 from harness.runs.protocol import is_possible
 from harness.runs.trial import Trial
 from tests.harness.bundled import CATALOGUE
-from tests.harness.diagnostics.rewritten import Change, changed
+from tests.harness.diagnostics.wrong_engines import edit, engine_with
 
 LIBRARY = Library(Dialect(module="minigrad"), minigrad)
 SHARED = CATALOGUE.shared_probes
 
-TWICE = ("layer_ops.py", "return dx, dweight, unb", "return dx, 2 * dweight, unb")
-NO_BIAS_HH = ("nn/layers.py", "+ self.bias_hh\n", "+ self.bias_hh.detach()\n")
+TWICE = edit("layer_ops.py::linear", "dx, dweight, $db", "dx, 2 * dweight, $db")
+NO_BIAS_HH = edit("LSTMCell.forward", "$gates + self.bias_hh", "$gates + self.bias_hh.detach()")
 
 
 def probe(text: str) -> Probe:
@@ -42,13 +42,13 @@ def observed(text: str) -> Run:
     return observe(trial(text), "weighted")
 
 
-def judged(name: str, change: Change) -> Judgement:
+def judged(name: str, change: str) -> Judgement:
     """What a change of minigrad does to a shared probe."""
     runs = Baseline(open_cache(), ())
     loss = SHARED[name].losses[-1]
     key, run = (
         runs.clean(engine, [SHARED[name]])[name, loss].run
-        for engine in (find_engine(), changed([change]))
+        for engine in (find_engine(), engine_with(change))
     )
     return judge(msgspec.structs.replace(run, reached=[0]), key)
 
@@ -286,8 +286,8 @@ def test_a_leaf_that_changes_after_its_use_is_not_measured() -> None:
     assert [*trial(LOADED).measurable(observed(LOADED)).leaves] == [*observed(LOADED).leaves]
 
 
-def verdicts(name: str, change: Change) -> dict[str, Verdict]:
-    found = Baseline(open_cache()).clean(changed([change]), [SHARED[name]])
+def verdicts(name: str, change: str) -> dict[str, Verdict]:
+    found = Baseline(open_cache()).clean(engine_with(change), [SHARED[name]])
     return found[name, SHARED[name].losses[-1]].verdicts
 
 
