@@ -9,8 +9,8 @@ What must stay secret is kept by a generator, the *keeper*. Its frame is the onl
 to the key, to the code that replaces other code, and to the functions that handle both. Python has
 no way to look into a suspended generator without an audit event, so the suite can call the keeper
 and patch everything around it, and yet only hand it messages that it cannot read. The keeper works
-with private copies of its modules and of the builtins. While it works, no signal handler and no
-callback of the garbage collector runs.
+with private copies of its modules and of the builtins. While it works, the garbage collector is off
+and signals are blocked.
 
 This is not a sandbox: see `docs/safety.md` for what remains possible.
 """
@@ -46,6 +46,9 @@ from harness.engines.loading import FileCodes, MemoryFinder
 
 Keeper = Generator[Any, Any, None]
 """Takes requests, tuples of a word and arguments, and yields a reply to each: see `keep`."""
+
+Control = Callable[..., Any]
+"""Changes what the audit hook refuses: see `_judge`."""
 
 
 # ----- Sealed messages -----
@@ -170,36 +173,29 @@ def keep(
     - `"code", file, namespace`: reply the code of a module, if the request is from its own loader.
     - `"refused"`: reply what was refused since the last such request.
     """
-    hidden: dict[int, object] = {}
-    for namespace in (globals(), vars(loading)):
-        hidden[id(namespace)] = namespace
-    flags = {"visible": False, "working": False}
-    refused: dict[str, None] = {}
     paths = frozenset({str(root / file) for file in files} | {__file__, loading.__file__})
-    keeper = _work(loading, files, key, changed, hidden, flags, refused)
+    hook, control = _judge(paths)
+    for namespace in (globals(), vars(loading)):
+        control("hide", namespace)
+    keeper = _work(loading, files, key, changed, control)
     loaders = {file: _bare(_run_module)(keeper, file, exec, BaseException) for file in files}
     next(keeper)
     keeper.send(("loaders", {file: loader.gi_frame for file, loader in loaders.items()}))
     for loader in loaders.values():
         next(loader)
+    real_sys, real_gc = sys.modules["sys"], sys.modules["gc"]  # this module has copies
     for name in ("settrace", "setprofile"):
         # Also used by `threading` for the functions that new threads begin with.
-        tracer = _install(getattr(sys, name), hidden, flags)
+        tracer = _install(getattr(sys, name), control)
         next(tracer)
-        setattr(sys.modules["sys"], name, tracer.send)  # this module has a copy
-    sys.addaudithook(_judge(hidden, paths, flags, refused))
+        setattr(real_sys, name, tracer.send)
+    # A callback could be called while the keeper works, and look at its caller's variables.
+    vars(real_gc)["callbacks"] = []
+    sys.addaudithook(hook)
     return keeper, loaders
 
 
-def _work(
-    loading: Any,
-    files: FileCodes,
-    key: bytes,
-    changed: bytes,
-    hidden: dict[int, object],
-    flags: dict[str, bool],
-    refused: dict[str, None],
-) -> Keeper:
+def _work(loading: Any, files: FileCodes, key: bytes, changed: bytes, control: Control) -> Keeper:
     """Serve the requests to the keeper."""
     current = dict(files)
     functions: Any = None
@@ -209,51 +205,51 @@ def _work(
         current.update(_opened(key, changed)[1])
     reply: object = None
     while True:
-        request, *arguments = yield reply
-        restore = _undisturbed()
-        flags["working"] = True
+        message = yield reply
+        restore = _undisturbed()  # first: nothing before it may allocate memory
+        control("working", True)
+        request, *arguments = message
         reply = None
         if request == "loaders" and not frames:
             (frames,) = arguments
         elif request == "record":
-            flags["visible"] = clean
+            control("visible", clean)
         elif request == "collected":
-            functions = _functions_of(loading, files, arguments[0], hidden)
-            _end_recording(flags)
+            functions = _functions_of(loading, files, arguments[0], control("hidden"))
+            _end_recording(control)
         elif request == "swap":
             visible, codes = _opened(key, arguments[0])
             pairs = functions.plan(codes)
             clean = False
-            _end_recording(flags)
+            _end_recording(control)
             if pairs is not None:
                 functions.swap(pairs)
                 current.update(codes)
-                flags["visible"] = visible
+                control("visible", visible)
             reply = pairs is not None
             del pairs, codes
         elif request == "code":
             file, namespace = arguments
             if frames.get(file) is sys._getframe(1):
-                hidden[id(namespace)] = namespace
+                control("hide", namespace)
                 reply = current[file]
         elif request == "refused":
-            reply = list(refused)
-            refused.clear()
-        flags["working"] = False
-        del arguments
+            reply = list(control("refused"))
+        control("working", False)
+        del arguments, message
         restore()
 
 
-def _end_recording(flags: dict[str, bool]) -> None:
+def _end_recording(control: Control) -> None:
     """Remove trace functions that were installed while anyone could install them."""
-    if flags["visible"]:
+    if control("visible?"):
         for remove in (_settrace, _setprofile):
             remove(None)
-    flags["visible"] = False
+    control("visible", False)
 
 
 def _functions_of(
-    loading: Any, files: FileCodes, called: Iterable[object] | None, hidden: Mapping[int, object]
+    loading: Any, files: FileCodes, called: Iterable[object] | None, hidden: frozenset[int]
 ) -> Any:
     """Return the engine's functions: those in its modules, and no copies that a suite has made."""
     known = None if called is None else {code for code in called if type(code) is CodeType}
@@ -264,15 +260,12 @@ def _functions_of(
 
 
 def _undisturbed() -> Callable[[], None]:
-    """Run no handlers and callbacks in this thread until the returned function is called."""
-    blocked = _mask(signal.SIG_BLOCK, signal.valid_signals())
+    """Run no handlers and finalizers in this thread until the returned function is called."""
     collects = _gc_is_enabled()
     _gc_disable()
-    callbacks = _callbacks[:]
-    _callbacks.clear()
+    blocked = _mask(signal.SIG_BLOCK, _SIGNALS)
 
     def restore() -> None:
-        _callbacks.extend(callbacks)
         if collects:
             _gc_enable()
         _mask(signal.SIG_SETMASK, blocked)
@@ -281,8 +274,8 @@ def _undisturbed() -> Callable[[], None]:
 
 
 _mask = getattr(signal, "pthread_sigmask", lambda *_: ())
+_SIGNALS = signal.valid_signals()
 _gc_is_enabled, _gc_enable, _gc_disable = gc.isenabled, gc.enable, gc.disable
-_callbacks = gc.callbacks
 _settrace, _setprofile = sys.settrace, sys.setprofile
 
 # ----- Code that others can see while it runs -----
@@ -314,15 +307,15 @@ def _run_module(keeper: Keeper, file: str, execute: Any, failure: Any) -> Keeper
             error = raised
 
 
-def _install(install: Any, hidden: dict[int, object], flags: dict[str, bool]) -> Keeper:
+def _install(install: Any, control: Control) -> Keeper:
     """Install each trace function that is sent, so that it sees nothing the engine does."""
     while True:
         function = yield None
-        flags["working"] = True
-        if function is not None:
-            function = _without_engine(function, frozenset(hidden))
-        install(function)
-        flags["working"] = False
+        restore = _undisturbed()
+        control("working", True)
+        install(None if function is None else _without_engine(function, control("hidden")))
+        control("working", False)
+        restore()
 
 
 def _without_engine(function: Any, hidden: frozenset[int]) -> Any:
@@ -356,73 +349,93 @@ _MODULES = frozenset({"_testcapi", "_testinternalcapi", "_xxsubinterpreters", "_
 _CODES = {GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
 
 
-def _judge(
-    hidden: dict[int, object],
-    paths: frozenset[str],
-    flags: dict[str, bool],
-    refused: dict[str, None],
-) -> Any:
-    """Return the audit hook. It may use only its own variables: anything else can be patched."""
+def _judge(paths: frozenset[str]) -> tuple[Any, Control]:
+    """Return the audit hook, and the function that controls it.
+
+    Both use only their own variables: anything else can be patched. The values of these variables
+    cannot be changed, so whoever sees a frame of the hook cannot change what it refuses.
+    """
+    visible = working = False
+    hidden: frozenset[int] = frozenset()
+    kept: tuple[object, ...] = ()  # otherwise, an id could be used again
+    refused: tuple[str, ...] = ()
+    nested: object = None
     kind, identity, get = type, id, getattr
+    function, frame, traceback, text = FunctionType, FrameType, TracebackType, (str, bytes)
+    generators = tuple(_CODES.items())
+    events, modules, recording = _REFUSED, _MODULES, ("sys.settrace", "sys.setprofile")
     # Libraries expect these: a TypeError as for a function that is written in C, and a RuntimeError
     # as for a frame that cannot be cleared.
-    errors = {"tb_frame": RuntimeError, "import": ImportError, "open": PermissionError}
+    errors = (("tb_frame", RuntimeError), ("import", ImportError), ("open", PermissionError))
     usual = TypeError
-    function, frame, traceback, text = FunctionType, FrameType, TracebackType, (str, bytes)
-    events, modules, codes = _REFUSED, _MODULES, dict(_CODES)
-    recording = ("sys.settrace", "sys.setprofile")
-    nested: list[object] = [None]
 
     def is_hidden(item: Any, name: str) -> bool:
+        nonlocal nested
         if kind(item) is function:
             return name == "__code__" and identity(item.__globals__) in hidden
         if kind(item) is frame:
-            return not flags["visible"] and identity(item.f_globals) in hidden
+            return not visible and identity(item.f_globals) in hidden
         if kind(item) is traceback:
-            nested[0] = item
+            nested = item
             own = item.tb_frame
-            nested[0] = None
-            return not flags["visible"] and identity(own.f_globals) in hidden
-        if kind(item) in codes:
-            nested[0] = item
-            code = get(item, codes[kind(item)])
-            nested[0] = None
-            return code.co_filename in paths
+            nested = None
+            return not visible and identity(own.f_globals) in hidden
+        for generator, attribute in generators:
+            if kind(item) is generator:
+                nested = item
+                code = get(item, attribute)
+                nested = None
+                return code.co_filename in paths
         return False
 
     judge = _bare(is_hidden)
 
     def hook(event: str, arguments: Any) -> None:
-        what = ""
+        nonlocal refused
+        what = event
         if event == "object.__getattr__":
-            item, name = arguments
-            if flags["working"] or item is nested[0] or not judge(item, name):
+            item, what = arguments
+            if working or item is nested or not judge(item, what):
                 return
-            what = name
         elif event in events:
-            if flags["working"] or (flags["visible"] and event in recording):
+            if working or (visible and event in recording):
                 return
-            what = event
         elif event == "import":
-            if arguments[0] not in modules:
-                return
             what = arguments[0]
+            if what not in modules:
+                return
         elif event == "open":
-            path = arguments[0]
+            path, what = arguments[0], "/proc/self/mem"
             if kind(path) not in text or path[-3:] not in ("mem", b"mem"):
                 return
-            what = "/proc/self/mem"
         else:
             return
-        if what != "tb_frame":  # which a library reads to format or to clear any traceback
-            refused[what] = None
-        error = errors.get(what) or errors.get(event) or usual
+        if what != "tb_frame" and what not in refused:  # libraries read it to clear any traceback
+            refused += (what,)
+        error: Any = usual
+        for name, other in errors:
+            if name in (event, what):
+                error = other
         raise error(f"a graded suite cannot look at the code of the engine: {what}")
 
-    installed = _bare(hook)
-    for own in (judge, installed):  # their frames are in the tracebacks of what they raise
-        hidden[id(own.__globals__)] = own.__globals__
-    return installed
+    def control(word: str, value: Any = None) -> Any:
+        nonlocal visible, working, hidden, kept, refused
+        if word == "working":
+            working = value
+        elif word == "visible":
+            visible = value
+        elif word == "hide":
+            hidden |= {identity(value)}
+            kept += (value,)
+        elif word == "refused":
+            found, refused = refused, ()
+            return found
+        return hidden if word == "hidden" else visible
+
+    own = _bare(hook), _bare(control)
+    for each in (judge, *own):  # their frames are in the tracebacks of what they raise
+        own[1]("hide", each.__globals__)
+    return own
 
 
 # ----- Imports -----
