@@ -27,6 +27,7 @@ from types import (
     GeneratorType,
     ModuleType,
 )
+from typing import Any
 
 from harness.core.site import HOOKS, Hooks, Site
 from harness.engines.instrumentation import compile_marked
@@ -53,9 +54,9 @@ def load(
     tops.add(module.partition(".")[0])
     for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
         del sys.modules[name]
-    finder = _MemoryFinder(root, sources, sites, hooks)
+    finder = MemoryFinder(root, sources, sites, hooks)
     # A host may have loaded another engine with modules of the same names.
-    others = [item for item in sys.meta_path if not isinstance(item, _MemoryFinder)]
+    others = [item for item in sys.meta_path if not isinstance(item, MemoryFinder)]
     sys.meta_path[:] = [finder, *others]
     return importlib.import_module(module)
 
@@ -68,7 +69,7 @@ def find_in_memory(
     Files in `compiled` are executed as that code; `sources` has the text to show for them.
     """
     sys.dont_write_bytecode = True
-    sys.meta_path.insert(0, _MemoryFinder(root, sources, (), HOOKS, compiled))
+    sys.meta_path.insert(0, MemoryFinder(root, sources, (), HOOKS, compiled))
 
 
 def file_of(frame: FrameType) -> str | None:
@@ -84,7 +85,7 @@ def compile_files(
 
     Raises SyntaxError, ValueError or RecursionError for a file that cannot be compiled.
     """
-    finder = _MemoryFinder(root, sources, sites, hooks)
+    finder = MemoryFinder(root, sources, sites, hooks)
     return {file: finder.code(file) for file in sources}
 
 
@@ -101,7 +102,7 @@ _compile_once = lru_cache(maxsize=512)(compile_marked)
 """Compiles a file once for all engines that share it."""
 
 
-class _MemoryFinder(importlib.abc.MetaPathFinder):
+class MemoryFinder(importlib.abc.MetaPathFinder):
     """Finds the modules whose text was passed in.
 
     Other modules of the same packages, such as compiled ones, are looked for in the folder of their
@@ -124,6 +125,7 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """Return the module's spec; None if it belongs to no package of these files."""
         stem = name.replace(".", "/")
         for file, is_package in ((f"{stem}/__init__.py", True), (f"{stem}.py", False)):
             if file in self.sources:
@@ -144,7 +146,12 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return found
 
+    def execute(self, file: str, namespace: dict[str, Any]) -> None:
+        """Execute a file in the namespace of its module."""
+        exec(self.code(file), namespace)  # noqa: S102  this is what a loader does
+
     def code(self, file: str) -> CodeType:
+        """Return the code of a file, and let tracebacks show its text."""
         text, path = self.sources[file], str(self.root / file)
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
         if file in self.compiled:
@@ -156,14 +163,14 @@ class _MemoryFinder(importlib.abc.MetaPathFinder):
 class _MemoryLoader(importlib.abc.InspectLoader):
     """Executes the text of one module."""
 
-    def __init__(self, finder: _MemoryFinder, file: str) -> None:
+    def __init__(self, finder: MemoryFinder, file: str) -> None:
         self.finder, self.file = finder, file
 
     def get_source(self, fullname: str) -> str:  # noqa: ARG002  the protocol's argument
         return self.finder.sources[self.file]
 
     def exec_module(self, module: ModuleType) -> None:
-        exec(self.finder.code(self.file), module.__dict__)  # noqa: S102  this is what a loader does
+        self.finder.execute(self.file, module.__dict__)
 
 
 # ----- Which functions are called, and by which -----
@@ -230,11 +237,12 @@ class Functions:
 
     def __init__(self, codes: FileCodes, called: set[CodeType] | None) -> None:
         self.codes, self.is_known = codes, called is not None
-        self._by_code: dict[_CodeIdentity, list[FunctionType]] = {}
+        self.by_code: dict[_CodeIdentity, list[FunctionType]] = {}
+        """The function objects that have each code."""
         self.called: set[CodeType] = set()
         if called is not None:
             files = {code.co_filename for code in codes.values()}
-            self._by_code, suspended = _functions_by_code(files)
+            self.by_code, suspended = _functions_by_code(files)
             self.called = called | suspended
 
     def plan(self, patched: FileCodes) -> list[Replacement] | None:
@@ -256,7 +264,7 @@ class Functions:
     def swap(self, pairs: Sequence[Replacement]) -> None:
         """Replace code; afterwards, line numbers are those of the patched text."""
         for old, new in pairs:
-            for function in self._by_code.get(_identity(old), ()):
+            for function in self.by_code.get(_identity(old), ()):
                 function.__code__ = new
 
     def _pairs(self, old: CodeType, new: CodeType) -> Iterator[Replacement]:
@@ -264,13 +272,13 @@ class Functions:
         is_function = bool(old.co_flags & inspect.CO_OPTIMIZED)
         if (not is_function or old in self.called) and differ(old, new):
             raise _CannotSwap
-        if _identity(old) in self._by_code and _interface(old) != _interface(new):
+        if _identity(old) in self.by_code and _interface(old) != _interface(new):
             raise _CannotSwap
         inner, replacements = _inner(old), _inner(new)
         if [code.co_qualname for code in inner] == [code.co_qualname for code in replacements]:
             for pair in zip(inner, replacements, strict=True):
                 yield from self._pairs(*pair)
-        elif any(_identity(code) in self._by_code for code in _all_inner(old)):
+        elif any(_identity(code) in self.by_code for code in _all_inner(old)):
             raise _CannotSwap
         if is_function:
             yield old, new

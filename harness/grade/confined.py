@@ -3,7 +3,8 @@
 The process is sent one run at a time. Each run has a fork and a pipe of its own, and when it has
 ended, every process that it left behind is killed and the scratch folder is emptied. After the
 collection, the suite may have changed anything in this process. It can forge what it likes, but
-nothing here says which run is a break.
+nothing here says which run is a break, and it cannot see the code that is run: see
+`harness.grade.blinding`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from _pytest.config import ConftestImportFailure, _prepareconfig
 from harness.answer_key.walks import visits
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
-from harness.engines.loading import find_in_memory
+from harness.grade.blinding import Keeper, SealedFinder, private_keeper
 from harness.grade.files import write_files, written_files
 from harness.grade.protocol import (
     LIMIT_REACHED,
@@ -82,14 +83,16 @@ def open_host(*libraries: str) -> Prepare:
 
 def _prepare(data: bytes) -> ChildWork:
     task = msgspec.msgpack.decode(data, type=HostedEngine)
-    Code(Path(task.root), task.sources)  # compiled once for all children
-    return partial(_serve, task)
+    code = Code(Path(task.root), {}, unpack(task.files))
+    return partial(_serve, task.dialect, code, [private_keeper()])
 
 
-def _serve(task: HostedEngine, line: Line) -> Iterator[Frame | bytes]:
+def _serve(
+    dialect: Dialect, code: Code, keepers: list[Callable[..., Any]], line: Line
+) -> Iterator[Frame | bytes]:
     """Collect the suite when the first frame is requested, then carry out a run for each."""
     adopt_descendants()
-    suite, collected = _collect(task, msgspec.msgpack.decode(line.read_message(), type=Collect))
+    suite, collected = _collect(_open_suite(dialect, code, keepers, line))
     if suite.tests is not None:
         suite.tests.warm()
     yield _frame(collected)
@@ -105,17 +108,40 @@ def _frame(reply: SuiteReply) -> Frame:
 # ----- The collection -----
 
 
+def _open_suite(
+    dialect: Dialect, code: Code, keepers: list[Callable[..., Any]], line: Line
+) -> _Suite:
+    """Read what is collected, and become blind to the engine's code.
+
+    The frames of the callers exist as long as the suite runs, so no secret may stay in them.
+    """
+    order = msgspec.msgpack.decode(line.read_message(), type=Collect)
+    keeper, loaders = keepers.pop()(code.root, code.files, order.key, order.changed)
+    is_clean = not order.changed
+    order = msgspec.structs.replace(order, key=b"", changed=b"")
+    return _Suite(dialect, code, order, keeper, SealedFinder(code.root, loaders), is_clean)
+
+
 class _Suite:
     """A collected suite, and the engine that it has imported."""
 
-    def __init__(self, task: HostedEngine, order: Collect) -> None:
-        self.task, self.order, self.scratch = task, order, Path.cwd()
+    def __init__(
+        self,
+        dialect: Dialect,
+        code: Code,
+        order: Collect,
+        keeper: Keeper,
+        finder: SealedFinder,
+        is_clean: bool,
+    ) -> None:
+        self.dialect, self.code, self.order = dialect, code, order
+        self.keeper, self.finder, self.is_clean = keeper, finder, is_clean
+        self.scratch = Path.cwd()
         self.root = self.current = self.scratch / order.folder
         """The folder of the submission, and the current folder when a run begins."""
         self.files = {f"{order.folder}/{name}": data for name, data in order.files.items()}
         self.files[f"{order.folder}/{SETTINGS}"] = b"[pytest]\n"
         """What a run finds in the scratch folder."""
-        self.code = Code(Path(task.root), task.sources)
         self.tests: CollectedSuite | None = None
         """None if there are none, or none that can be run."""
 
@@ -142,29 +168,33 @@ class _Suite:
         return list(dict.fromkeys(str(path) for path in paths if path.is_dir()))
 
 
-def _collect(task: HostedEngine, order: Collect) -> tuple[_Suite, Collected]:
-    suite = _Suite(task, order)
+def _collect(suite: _Suite) -> tuple[_Suite, Collected]:
+    order = suite.order
     problems = _CollectionProblems(suite.root)
     items: list[pytest.Item] = []
     suite.write_files()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     others = [entry for entry in sys.path if entry not in ("", *order.hidden)]
     sys.path[:] = [*suite.import_paths(), *others]
-    changed = unpack(order.changed)
-    find_in_memory(Path(task.root), task.sources, changed)
+    sys.meta_path.insert(0, suite.finder)
     fix_hypothesis()
-    CALLS.start()
+    if suite.is_clean:  # a changed engine is loaded for one purpose, and nothing is replaced there
+        suite.keeper.send(("record",))
+        CALLS.notes_inspections = False  # they are refused
+        CALLS.start()
     try:
-        engine = _EngineFixture(task.dialect)
+        engine = _EngineFixture(suite.dialect)
         session = _session(order, [problems, engine])
-        find_in_memory(Path(task.root), task.sources, changed)  # again, before pytest's own hook
+        sys.meta_path.insert(0, suite.finder)  # again, before pytest's own hook
         session.config.hook.pytest_collection(session=session)
         items = list(session.items)
         if any("lib" in getattr(item, "fixturenames", ()) for item in items):
             engine.load()  # once, and not in every fork
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
         problems.note(error)
-    complete = CALLS.stop()
+    complete = suite.is_clean and CALLS.stop()
+    called = list(CALLS.take())
+    suite.keeper.send(("collected", called if complete else None))
     suite.keep_files()
     if len(items) > MOST_TESTS:
         return suite, Collected([], f"it has more than {MOST_TESTS} tests", "many")
@@ -172,10 +202,9 @@ def _collect(task: HostedEngine, order: Collect) -> tuple[_Suite, Collected]:
         return suite, problems.first
     if not items:
         return suite, Collected([], "it has no tests", "empty")
-    called = list(CALLS.take())
-    known = called if complete and not changed else None
-    suite.tests = CollectedSuite(items, suite.code, known)
-    return suite, Collected([item.nodeid for item in items])
+    suite.tests = CollectedSuite(items, suite.code, None)
+    refused = suite.keeper.send(("refused",))
+    return suite, Collected([item.nodeid for item in items], refused=refused)
 
 
 def _session(order: Collect, plugins: list[object]) -> pytest.Session:
@@ -324,23 +353,21 @@ def _work(suite: _Suite, run: RunRequest, pipe: int) -> None:
     restart_cpu_limit(Limits(cpu_seconds=math.ceil(run.cpu_seconds)))
     end_after(run.cpu_seconds)
     discard_output()
-    assert suite.tests is not None
-    if run.changed:
-        codes = unpack(run.changed)
-        pairs = suite.tests.functions.plan(codes)
-        if pairs is None:
-            _report(pipe, Refused())
-            return
-        suite.tests.swap(pairs, codes, {})
-    _run_tests(suite.tests, suite.task.dialect, run, pipe)
+    if run.changed and not suite.keeper.send(("swap", run.changed)):
+        _report(pipe, Refused())
+        return
+    _run_tests(suite, run, pipe)
 
 
-def _run_tests(tests: CollectedSuite, dialect: Dialect, run: RunRequest, pipe: int) -> None:
+def _run_tests(suite: _Suite, run: RunRequest, pipe: int) -> None:
+    tests = suite.tests
+    assert tests is not None
     recording, recorder = Recording(), Recorder(FEW_CALLS)
     limits = dict(zip(run.tests, run.each, strict=True))
     if run.trail:
         recorder.install()
     if run.record:
+        suite.keeper.send(("record",))
         tests.items[0].config.pluginmanager.register(recording)
 
     @contextlib.contextmanager
@@ -350,14 +377,17 @@ def _run_tests(tests: CollectedSuite, dialect: Dialect, run: RunRequest, pipe: i
         start, used = time.perf_counter(), time.process_time()
         steps: list[Any] = []
         recorded = recording.of(tests.items[index]) if run.record else nullcontext(TestCalls())
-        with recorded as record, _tracing(dialect, steps) if run.trail else nullcontext():
+        with recorded as record, _tracing(suite.dialect, steps) if run.trail else nullcontext():
             yield
         seconds = round(time.perf_counter() - start, 6)
         cpu_seconds = round(time.process_time() - used, 6)
         called, outcomes = record.called, tests.outcomes
         reached = None if called is None else sorted(tests.code.numbers(called))
         trail = {**recorder.trail, **visits(map(pack_step, steps), FEW_CALLS)}
-        ended = Ended(index, outcomes.result, seconds, outcomes.raised, reached, trail, cpu_seconds)
+        refused = suite.keeper.send(("refused",))
+        ended = Ended(
+            index, outcomes.result, seconds, outcomes.raised, reached, trail, cpu_seconds, refused
+        )
         _report(pipe, ended)
 
     for _ in tests.run(run.tests, stop=run.stop, around=reported):

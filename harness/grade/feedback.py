@@ -178,6 +178,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     flaky: list[str]
     left_out: list[str]
     """What was found in its folder and does not belong to the submission."""
+    refused: dict[str, list[str]] | UnsetType
+    """How tests tried to look at the engine's code, by test; for instructors."""
     score: float | None
     """The share of the breaks that is killed, by weight, in percent."""
     killed: int
@@ -227,6 +229,7 @@ def disclose(
         correct=report.correct,
         flaky=report.flaky,
         left_out=report.left_out,
+        refused=report.refused if all_names and not to_student and report.refused else UNSET,
         score=judged.total.score if gradable else None,
         killed=judged.total.killed,
         of=judged.total.of,

@@ -60,12 +60,14 @@ def grade_suite(
     grading = _Grading(plan, progress or (lambda _done, _all: None))
     reason = stated = ""
     left_out: list[str] = []
+    refused: dict[str, set[str]] = {}
     try:
         submitted = read_submission(path.resolve())
         if not plan.allow_conftest:
             submitted = submitted.without_conftest()
         left_out = submitted.left_out
         with closing(Processes(path, submitted, plan)) as processes:
+            refused = processes.refused
             grading.grade(processes)
     except NotGradable as error:
         reason = shortened(visible(str(error)), _LONGEST_REASON)
@@ -85,6 +87,7 @@ def grade_suite(
         stated=stated,
         shown=grading.shown,
         left_out=left_out,
+        refused={visible(test): sorted(map(visible, ways)) for test, ways in refused.items()},
     )
 
 
@@ -172,6 +175,11 @@ class _Grading:
         self.correct.append(CorrectEngine(name, len(self.counted), names, messages=messages))
         if failed:
             first = failed[0]
+            if self.processes.tests[first] in self.processes.refused:
+                raise NotGradable(
+                    "{test} looks at the engine's code, which a graded suite cannot see",
+                    test=self.said(first),
+                )
             how = self.processes.words.raised(runs[0].ended[first].raised)
             raise NotGradable(
                 "{test} fails on the correct engine: {how}", test=self.said(first), how=how

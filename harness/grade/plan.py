@@ -1,9 +1,8 @@
 """Everything that grading needs besides the suite, prepared once for any number of suites.
 
-A rewritten file is compiled so that its functions are where the clean file has them: for
-`inspect.getsource` and tracebacks, which look the first line of a function up in the file. With the
-lines of the rewritten text they would show something else, or fail, in every function below a
-change.
+A rewritten file is compiled so that its functions are where the clean file has them, and so that
+everything in a function is on its first line. Otherwise the line numbers of frames, tracebacks and
+warnings would tell which version of the code is executed.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.site import Site
 from harness.core.vocabulary import LOSSES, Outcome
 from harness.engines.engine import Engine
-from harness.engines.loading import Functions, compile_files
+from harness.engines.loading import FileCodes, Functions, compile_files
 from harness.experiment.patching import put
+from harness.grade.blinding import without_lines
 from harness.grade.mutants import Mutant, mutants, select
 from harness.grade.protocol import PackedCodes, pack, unpack
 from harness.grade.reach import Code
@@ -44,7 +44,7 @@ def compile_in_place(text: str, clean: str, path: str) -> CodeType:
     """
     tree = quiet_parse(text)
     _move(tree, _parsed(clean))
-    return compile(tree, path, "exec", dont_inherit=True)
+    return without_lines(compile(tree, path, "exec", dont_inherit=True))
 
 
 _parsed = lru_cache(maxsize=64)(quiet_parse)
@@ -136,7 +136,18 @@ class GradingPlan:
     @cached_property
     def code(self) -> Code:
         """The functions of the engine."""
-        return Code(self.engine.root, self.engine.sources)
+        return Code(self.engine.root, self.engine.sources, self._files)
+
+    @cached_property
+    def packed_files(self) -> PackedCodes:
+        """The files of the engine without a break."""
+        return pack(self._files)
+
+    @cached_property
+    def _files(self) -> FileCodes:
+        root, sources = self.engine.root, self.engine.sources
+        compiled = compile_files(root, sources, ())
+        return {file: without_lines(code) for file, code in compiled.items()}
 
     def pair(self, mutant: Mutant, number: int = 0) -> BreakAndTwin:
         """Return a break that has a site, and its twin, under one of the rewrites."""
@@ -146,10 +157,15 @@ class GradingPlan:
         return self._pairs[key]
 
     def correct(self, variant: Mutant) -> PackedCodes:
-        """Return the code of a correct engine."""
+        """Return the code of a correct engine, composed as breaks are.
+
+        So a suite that fails on any composed code fails on correct engines.
+        """
         name = variant.page.id
         if name not in self._correct:
-            self._correct[name] = self._in_place(variant.files.texts)
+            composed = compose(self.engine, variant.page, self.seed)
+            assert composed is not None  # it has a site
+            self._correct[name] = self._in_place(composed.broken)
         return self._correct[name]
 
     def marked(self, mutant: Mutant) -> Marked:

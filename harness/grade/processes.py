@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,8 @@ import msgspec
 from harness.core import PACKAGES
 from harness.core.errors import EnvironmentProblem
 from harness.core.vocabulary import Phase, visible
+from harness.engines.engine import Engine
+from harness.grade.blinding import sealed_codes
 from harness.grade.feedback import ENDED, SubmissionWords
 from harness.grade.files import NotGradable, Said, SubmittedFiles
 from harness.grade.plan import GradingPlan
@@ -91,12 +94,15 @@ class Processes:
         around = own.resolve().parent  # the submission of another student may be in it
         hidden = (*plan.hidden, own, *_without_libraries(around))
         visible = engine_paths(plan.engine.root, plan.engine.sources, (*hidden, around))
-        self.limits = replace(plan.limits, visible=visible, hidden=_hidden(hidden, plan))
+        texts = tuple(map(str, _texts(plan.engine)))
+        self.limits = replace(plan.limits, visible=visible, hidden=(*_hidden(hidden, plan), *texts))
         self.tests: list[str] = []
         self.seconds = self.cpu_seconds = 0.0
         """The wall time and the processor time of all tests on the engine without a break."""
         self.usual: Mapping[int, float] = {}
         """The longest time that each test took on that engine."""
+        self.refused: dict[str, set[str]] = {}
+        """What tests did to look at the engine's code, by test; "" is for their import."""
         self._main: _SuiteProcess | None = None
         self._lost = self._late = 0
 
@@ -125,16 +131,15 @@ class Processes:
             seconds = min(seconds, PATIENCE + 20 * self.seconds)
             cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
         each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
-        run = RunRequest(
-            changed, list(tests), seconds, cpu_seconds, each, until, stop, record, trail
-        )
+        run = RunRequest(b"", list(tests), seconds, cpu_seconds, each, until, stop, record, trail)
         if not reload:
             if self._main is None:
                 self._main = self._start()
-            observed = self._observed(self._main, run)
+            sealed = self._main.seal(changed, visible=trail)
+            observed = self._observed(self._main, msgspec.structs.replace(run, changed=sealed))
             if observed is not None:
                 return observed
-        return self._reloaded(changed, msgspec.structs.replace(run, changed={}))
+        return self._reloaded(changed, run)
 
     def close(self) -> None:
         """End all processes, and everything that they have started."""
@@ -177,19 +182,23 @@ class Processes:
         if self.tests and tests != self.tests:
             raise NotGradable("collecting it twice gives different tests")
         self.tests = tests
+        self._note_refused("", collected.refused)
+
+    def _note_refused(self, test: str, events: Iterable[str]) -> None:
+        for event in events:
+            self.refused.setdefault(test, set()).add(event)
 
     def _load(self, changed: PackedCodes) -> _SuiteProcess:
         """Start a process that has collected the tests on the engine with these files changed."""
         engine, submitted = self.plan.engine, self.submitted
-        task = HostedEngine(str(engine.root), dict(engine.sources), engine.dialect)
+        task = HostedEngine(str(engine.root), self.plan.packed_files, engine.dialect)
         order = Collect(
             files=submitted.files,
             folder=submitted.folder,
             tests=self.test_files,
-            changed=changed,
             hidden=list(self.limits.hidden),
         )
-        return _SuiteProcess(task, order, self.limits)
+        return _SuiteProcess(task, order, changed, self.limits)
 
     def _reloaded(self, changed: PackedCodes, run: RunRequest) -> EngineResults:
         """Run the tests in a new process; all fail there if they cannot be collected."""
@@ -236,6 +245,8 @@ class Processes:
         for event in events:
             if isinstance(event, Ended) and event.test in allowed:
                 ended.setdefault(event.test, event)  # a test cannot take back its result
+                if process is self._main:  # its numbers are those of our tests
+                    self._note_refused(self.tests[event.test], event.refused)
         return EngineResults(ended, finished.problem)
 
     def _count_late(self, times: int) -> None:
@@ -256,23 +267,43 @@ def _hidden(folders: Iterable[Path], plan: GradingPlan) -> tuple[str, ...]:
     )
 
 
+def _texts(engine: Engine) -> list[Path]:
+    """Return the engine's files, which are imported from memory, and folders of bytecode."""
+    files = [engine.root / file for file in engine.sources]
+    folders = {file.parent / "__pycache__" for file in files}
+    return [path for path in (*files, *sorted(folders)) if path.exists()]
+
+
 def _without_libraries(folder: Path) -> list[Path]:
     """Return the folder, unless something is imported from it."""
     libraries = (Path(entry).resolve() for entry in sys.path)
     return [] if any(path.is_relative_to(folder) for path in libraries) else [folder]
 
 
+_LIBRARIES = "hypothesis", "torch", "scipy"
+
+
+def _is_named(library: str, files: Iterable[bytes]) -> bool:
+    return any(library.encode() in data for data in files)
+
+
 class _SuiteProcess:
     """A confined process that has collected the suite."""
 
-    def __init__(self, task: HostedEngine, order: Collect, limits: Limits) -> None:
+    def __init__(
+        self, task: HostedEngine, order: Collect, changed: PackedCodes, limits: Limits
+    ) -> None:
         if sys.platform == "win32":
             raise EnvironmentProblem(
                 "a suite can be graded only on a system with `fork`", "use Linux, for example"
             )
         self.limits, self.lost = limits, False
-        libraries = ["numpy.testing"]
-        libraries += ["hypothesis"] if any(b"hypothesis" in f for f in order.files.values()) else []
+        self._key, self._sealed = os.urandom(32), 0
+        sealed = self.seal(changed, visible=False)
+        order = msgspec.structs.replace(order, key=self._key, changed=sealed)
+        # Once the suite is collected, a library that needs `ctypes` cannot be loaded any more.
+        libraries = ["ctypes", "numpy.testing"]
+        libraries += [name for name in _LIBRARIES if _is_named(name, order.files.values())]
         opening = Opening("harness.grade.confined:open_host", tuple(libraries))
         data = msgspec.msgpack.encode(task)
         self.worker: Worker = hosted_worker(opening, data, limits, _FORKS)
@@ -280,6 +311,11 @@ class _SuiteProcess:
         if isinstance(reply, ForkOutput):
             reply = Collected([], reply.problem or "the collection sent something else")
         self.collected = reply
+
+    def seal(self, codes: PackedCodes, *, visible: bool) -> bytes:
+        """Return files that only this process can read, and its suite cannot."""
+        self._sealed += 1
+        return sealed_codes(self._key, self._sealed.to_bytes(16, "big"), codes, visible=visible)
 
     def run(self, run: RunRequest) -> ForkOutput:
         """Carry out a run."""

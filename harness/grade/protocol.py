@@ -1,7 +1,8 @@
 """The messages between the grader and the confined process that runs a suite.
 
 The process is sent compiled code for one run at a time, and nothing that says what the code is: a
-correct engine, a twin and a break are the same kind of `RunRequest`.
+correct engine, a twin and a break are the same kind of `RunRequest`. The code is sealed, since the
+suite can read everything else in its process.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class HostedEngine(msgspec.Struct, frozen=True):
     """The engine of a process; it remains in the memory of the host, which any suite can read."""
 
     root: str
-    sources: dict[str, str]
-    """The files of the correct engine, as anyone can read them."""
+    files: PackedCodes
+    """The files of the correct engine, without their text."""
     dialect: Dialect
     """How the engine is called."""
 
@@ -53,8 +54,10 @@ class Collect(msgspec.Struct, frozen=True):
     """The name of its folder in the scratch folder."""
     tests: list[str]
     """The files that are collected."""
-    changed: PackedCodes = {}
-    """The engine's files that are loaded in place of the correct ones."""
+    changed: bytes = b""
+    """The engine's files that are loaded in place of the correct ones, sealed."""
+    key: bytes = b""
+    """The key of what is sealed; see `harness.grade.blinding`."""
     hidden: list[str] = []
     """Folders from which nothing is imported."""
 
@@ -79,6 +82,8 @@ class Collected(msgspec.Struct, frozen=True, tag="collected"):
     file: str = ""
     """The file that cannot be imported, if that is known."""
     raised: Raised = Raised()
+    refused: Annotated[list[str], msgspec.Meta(max_length=50)] = []
+    """Which ways to look at the engine's code were refused while they were imported."""
 
 
 LIMIT_REACHED = "a limit of time, memory or processes was reached, or a process was killed"
@@ -88,7 +93,8 @@ LIMIT_REACHED = "a limit of time, memory or processes was reached, or a process 
 class RunRequest(msgspec.Struct, frozen=True):
     """Tests to run in a fork, after the engine's code was replaced."""
 
-    changed: PackedCodes
+    changed: bytes
+    """The engine's files that replace the correct ones, sealed; or b""."""
     tests: list[int]
     """The positions of the tests, in the order in which they are run."""
     seconds: float
@@ -122,6 +128,8 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """Digests of what changed functions received and returned, if that was recorded."""
     cpu_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
     """The processor time of the fork during the test."""
+    refused: Annotated[list[str], msgspec.Meta(max_length=50)] = []
+    """Which ways to look at the engine's code were refused to it."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 
-from harness.engines.loading import Functions, Replacement, compile_files, differ
+from harness.engines.loading import FileCodes, Functions, Replacement, compile_files, differ
+
+_setprofile, _getprofile = sys.setprofile, sys.getprofile
+"""A graded suite gets others in their place: see `harness.grade.blinding`."""
 
 
 class CodeCalls:
@@ -24,24 +27,24 @@ class CodeCalls:
 
     def __init__(self) -> None:
         self._called: dict[int, CodeType] = {}  # by `id`, since comparing code is slow
-        self._audited = self._records = False
+        self.notes_inspections, self._records = True, False
 
     def start(self) -> None:
         """Start to record, in this thread and in those that start later."""
-        if not self._audited:
+        if self.notes_inspections:
             sys.addaudithook(self._note_inspection)
-        self._audited = self._records = True
+        self.notes_inspections, self._records = False, True
         threading.setprofile(self._note)
-        sys.setprofile(self._note)
+        _setprofile(self._note)
 
     def stop(self) -> bool:
         """End the recording; return whether it is complete.
 
         Python stops profiling if the stack has no room left for the recording function.
         """
-        complete = sys.getprofile() == self._note
+        complete = _getprofile() == self._note
         threading.setprofile(None)
-        sys.setprofile(None)
+        _setprofile(None)
         self._records = False
         return complete
 
@@ -90,11 +93,15 @@ class Code:
         The folder of the engine.
     sources : mapping from str to str
         Its files without a break, by their path below the root.
+    files : mapping from str to CodeType, optional
+        The same files, if they are compiled already.
     """
 
-    def __init__(self, root: Path, sources: Mapping[str, str]) -> None:
+    def __init__(
+        self, root: Path, sources: Mapping[str, str], files: FileCodes | None = None
+    ) -> None:
         self.root, self.sources = root, sources
-        self.files = compile_files(root, sources, ())
+        self.files = compile_files(root, sources, ()) if files is None else files
         self.paths = {code.co_filename for code in self.files.values()}
         self._numbers = {
             (code.co_filename, code): number

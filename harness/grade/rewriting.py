@@ -32,15 +32,12 @@ class Rewriter:
         Decides what is rewritten.
     fresh : callable
         Returns a name that the file does not use.
-    addressed : bool
-        Whether the builtin `id` can be called: the file does not use this name for anything else.
     rebound : set of str
         The names that a call may bind anew: those declared global or nonlocal.
     """
 
     random: Random
     fresh: Callable[[], str]
-    addressed: bool = True
     rebound: frozenset[str] = frozenset()
 
     def rewrite(self, function: FunctionNode) -> None:
@@ -55,19 +52,17 @@ class Rewriter:
         """Return the statements of a block with a name for each part that can have one."""
         return self._block(block, (), 1.0)
 
-    def condition(self, value: bool, names: Sequence[str]) -> ast.expr:
+    def condition(self, value: bool) -> ast.expr:
         """Return an expression that always has this value, and that no compiler evaluates.
 
-        A square leaves only some remainders; it is that of the address of one of the `names`.
+        A square leaves only some remainders. The expression uses only constants: it calls nothing
+        that a test could replace, and nothing that raises an audit event, as `id` does.
         """
         modulus, shift = self.random.randrange(7, 200), self.random.randrange(1, 1000)
         remainders = {n * n % modulus for n in range(modulus)}
         never = self.random.choice([n for n in range(modulus) if n not in remainders])
-        if names and self.addressed:
-            number = f"id({self.random.choice(names)})"
-        else:
-            letters = self.random.sample(ascii_lowercase, 9)
-            number = f"{''.join(letters)!r}.find({self.random.choice(letters)!r})"
+        letters = self.random.sample(ascii_lowercase, 9)
+        number = f"{''.join(letters)!r}.find({self.random.choice(letters)!r})"
         sign = "!=" if value else "=="
         text = f"({number} ** 2 + {shift}) % {modulus} {sign} {(never + shift) % modulus}"
         return ast.parse(text, mode="eval").body
@@ -146,7 +141,7 @@ class Rewriter:
         assignment = ast.Assign([ast.Name(self.fresh(), ast.Store())], value)
         if self._perhaps(0.5):
             return assignment
-        return ast.If(self.condition(self._perhaps(0.5), names), [assignment], [])
+        return ast.If(self.condition(self._perhaps(0.5)), [assignment], [])
 
     def _perhaps(self, share: float) -> bool:
         return self.random.random() < share

@@ -90,6 +90,8 @@ class SuiteReport(msgspec.Struct, frozen=True):
     """The names of tests as a student may read them, by their ids."""
     left_out: list[str] = []
     """What was found in its folder and does not belong to the submission."""
+    refused: dict[str, list[str]] = {}
+    """How tests tried to look at the engine's code, by their ids; "" is for their import."""
 
     @property
     def killed(self) -> int:

@@ -33,7 +33,6 @@ from harness.grade.rewriting import (
     Statements,
     bound,
     own_nodes,
-    readable,
     renamable,
     rename,
 )
@@ -44,9 +43,8 @@ from harness.patch.side import quiet_parse
 LiveVersion = Literal["clean", "broken"]
 MergedNode = TypeVar("MergedNode", bound=ast.AST)
 
-MakeBranch = Callable[[Statements, Statements, Sequence[str] | None], ast.If]
-"""Returns the `if` of the clean and the broken statements, for the parameters that it may use; None
-outside all functions."""
+MakeBranch = Callable[[Statements, Statements, bool], ast.If]
+"""Returns the `if` of the clean and the broken statements; says whether it is in a function."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +97,14 @@ class Merger:
         for statement in (*clean, *broken):
             self.changed += [node for node in ast.walk(statement) if isinstance(node, FunctionNode)]
         if not self._functions:
-            fork = self.branch(clean, broken, None)
+            fork = self.branch(clean, broken, False)
             self.places.append(_place(fork, block, start, end))
             return fork
         innermost, place = self._functions[-1]
         if innermost not in self.changed:
             self.changed.append(innermost)
             self.places.append(place)
-        return self.branch(clean, broken, readable(innermost))
+        return self.branch(clean, broken, True)
 
     def _statement(self, clean: ast.stmt, broken: ast.stmt) -> ast.stmt | None:
         """Return one statement for both; None if they differ in more than the blocks inside."""
@@ -259,14 +257,14 @@ def compose_file(clean: str, broken: str, live: LiveVersion, random: Random) -> 
     used = _identifiers(tree) | _identifiers(other)
     names = _unused_names(used, random)
     rebound = frozenset(_declared(tree) | _declared(other))
-    rewriter = Rewriter(random, names.__next__, "id" not in used, rebound)
+    rewriter = Rewriter(random, names.__next__, rebound)
 
-    def branch(ours: Statements, theirs: Statements, parameters: Sequence[str] | None) -> ast.If:
+    def branch(ours: Statements, theirs: Statements, in_function: bool) -> ast.If:
         first = random.random() < 0.5
-        if parameters is not None:  # elsewhere, a new name would be seen
+        if in_function:  # elsewhere, a new name would be seen
             ours, theirs = (rewriter.spell_out(block) for block in (ours, theirs))
         versions = (ours, theirs) if first else (theirs, ours)
-        condition = rewriter.condition(first == (live == "clean"), parameters or ())
+        condition = rewriter.condition(first == (live == "clean"))
         return ast.If(condition, *(block or [ast.Pass()] for block in versions))
 
     merger = Merger(branch, names.__next__)

@@ -48,6 +48,8 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
         yield from others
         return
     yield _summary(grade)
+    for test, ways in (grade.refused or {}).items():
+        yield f"Tried to look at the engine's code: {test or 'an import'}, with {', '.join(ways)}"
     if grade.weighted:
         yield f"Points: {round(grade.points or 0, 2):g} of {grade.max_points:g}"
     yield f"By level: {_listed(grade.levels, 'at level ')}"

@@ -169,10 +169,10 @@ def test_what_the_import_does_cannot_be_swapped_and_changes_nothing(
     loaded: LoadedEngine, before: str, after: str
 ) -> None:
     codes = {
-        id(f): f.__code__ for functions in loaded.functions._by_code.values() for f in functions
+        id(f): f.__code__ for functions in loaded.functions.by_code.values() for f in functions
     }
     assert swap(loaded, before, after) is None
-    for functions in loaded.functions._by_code.values():
+    for functions in loaded.functions.by_code.values():
         assert all(function.__code__ is codes[id(function)] for function in functions)
 
 

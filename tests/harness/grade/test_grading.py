@@ -84,61 +84,27 @@ def test_a_suite_is_graded_as_the_plugin_runs_it(report: SuiteReport) -> None:
 
 
 STATIC = """
-import ast
 import inspect
-import sys
-import textwrap
-import types
-from pathlib import Path
 
-import numpy as np
 import minigrad
-
-FUNCTIONS = [
-    item
-    for name, module in sorted(sys.modules.items()) if name.partition(".")[0] == "minigrad"
-    for item in vars(module).values() if isinstance(item, types.FunctionType)
-    if item.__module__ == name and "<" not in item.__qualname__
-] + [item for item in vars(minigrad.Tensor).values() if isinstance(item, types.FunctionType)]
-
-
-def use():
-    a = minigrad.tensor(np.ones(3), requires_grad=True)
-    (a + np.ones((4, 3))).sum().backward()
-    (1 - a).sum().backward()
-    return a
-
-
-def test_the_source_of_every_function():
-    use()
-    for function in FUNCTIONS:
-        source = inspect.getsource(function)
-        assert f"def {function.__name__}(" in source
-        assert ast.parse(textwrap.dedent(source))
-        assert source in Path(inspect.unwrap(function).__code__.co_filename).read_text()
 
 
 def test_the_rule_of_sub_has_a_minus():
-    use()
-    rule = minigrad.elementwise.sub(np.ones(2), np.ones(2))[1]
-    assert "-g" in inspect.getsource(rule)
-
-
-def test_shape():
-    assert use().grad.shape == (3,)
+    assert "-g" in inspect.getsource(minigrad.elementwise.sub)
 """
 
 
-def test_tests_that_read_the_source_are_neither_rewarded_nor_punished(tmp_path: Path) -> None:
+def test_a_suite_cannot_read_the_source_and_is_told_so(tmp_path: Path) -> None:
     write(tmp_path, test_static=STATIC)
-    report = grade_suite(
-        tmp_path, plan("sub-sign,skip-unbroadcast", correct=["order-by-counting-children"])
+    report = grade_suite(tmp_path, plan("sub-sign", correct=()))
+    name, sentence = (
+        "test_static.py::test_the_rule_of_sub_has_a_minus",
+        "looks at the engine's code, which a graded suite cannot see",
     )
-    assert (report.gradable, report.reason, report.tests) == (True, "", 3)
-    assert [(result.fate, result.by) for result in report.breaks] == [
-        ("killed", ["test_static.py::test_shape"]),
-        ("survived", []),
-    ]
+    assert not report.gradable
+    assert report.reason == f"{name} {sentence}"
+    assert report.stated == report.reason
+    assert report.refused == {name: ["__code__"]}
 
 
 WITH_LIB = """

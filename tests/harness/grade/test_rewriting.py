@@ -2,8 +2,10 @@
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator, Sequence
 from random import Random
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -192,19 +194,29 @@ def test_a_rewritten_function_does_the_same_in_the_same_order(name: str) -> None
 
 def test_each_kind_of_rewrite_occurs() -> None:
     text = "".join(rewritten(FUNCTIONS, seed) for seed in range(15))
-    for each in ("1 < x", "(log,)[0]", " if not x", "a=1, b=x", "(id(", "else:\n        fresh"):
+    for each in ("1 < x", "(log,)[0]", " if not x", "a=1, b=x", "'.find('", "else:\n        fresh"):
         assert each in text
     assert " got" not in text  # a local variable
 
 
 @pytest.mark.parametrize("value", [True, False])
-@pytest.mark.parametrize("names", [[], ["x", "y"]])
-def test_a_condition_always_has_its_value_and_is_not_folded(value: bool, names: list[str]) -> None:
+def test_a_condition_always_has_its_value_and_is_not_folded(value: bool) -> None:
     for seed in range(60):
-        rewriter = Rewriter(Random(seed), str)
-        condition = ast.unparse(rewriter.condition(value, names))
+        condition = ast.unparse(Rewriter(Random(seed), str).condition(value))
         code = compile(condition, "condition", "eval")
-        for x in (object(), "text", 3):
-            value_here = eval(code, {"x": x, "y": [x]})  # noqa: S307  our own
-            assert value_here is value
+        assert eval(code, {"__builtins__": {}}) is value  # noqa: S307  our own
         assert len(code.co_code) > 20
+
+
+def test_a_condition_raises_no_audit_event() -> None:
+    """A suite with an audit hook would see which function evaluates one."""
+    conditions = [ast.unparse(Rewriter(Random(seed), str).condition(True)) for seed in range(20)]
+    codes = [compile(condition, "condition", "eval") for condition in conditions]
+    functions = [FunctionType(code, {}) for code in codes]
+    events: list[str] = []
+    listening = True
+    sys.addaudithook(lambda event, _: events.append(event) if listening else None)
+    for function in functions:
+        function()
+    listening = False
+    assert events == []

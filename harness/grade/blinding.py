@@ -1,0 +1,464 @@
+"""What a graded suite cannot see: the code of the engine that it tests.
+
+A break is composed so that it looks like its twin (see `harness.grade.twins`), but two versions of
+a program cannot be alike for somebody who may take them apart. So the suite's process shows no code
+of the engine at all. Looking is judged by the object that is looked at, not by who looks: the code
+of an engine's function, frame or traceback is refused to everyone, and everything else is free.
+
+What must stay secret is kept by a generator, the *keeper*. Its frame is the only thing that refers
+to the key, to the code that replaces other code, and to the functions that handle both. Python has
+no way to look into a suspended generator without an audit event, so the suite can call the keeper
+and patch everything around it, and yet only hand it messages that it cannot read. The keeper works
+with private copies of its modules and of the builtins. While it works, the garbage collector is off
+and signals are blocked.
+
+This is not a sandbox: see `docs/safety.md` for what remains possible.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import hashlib
+import importlib
+import importlib.util
+import marshal
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from types import (
+    AsyncGeneratorType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    ModuleType,
+    TracebackType,
+)
+from typing import Any
+
+from harness.core.site import HOOKS
+from harness.engines.loading import FileCodes, MemoryFinder
+
+Keeper = Generator[Any, Any, None]
+"""Takes requests, tuples of a word and arguments, and yields a reply to each: see `keep`."""
+
+Control = Callable[..., Any]
+"""Changes what the audit hook refuses: see `_judge`."""
+
+
+# ----- Sealed messages -----
+
+
+def seal(key: bytes, nonce: bytes, message: bytes) -> bytes:
+    """Return a message that only the owner of the key can read; the nonce is used once."""
+    return nonce + _combine(message, hashlib.shake_256(key + nonce).digest(len(message)))
+
+
+def sealed_codes(key: bytes, nonce: bytes, codes: Mapping[str, bytes], *, visible: bool) -> bytes:
+    """Return packed files in a sealed message; b"" if there are none.
+
+    With `visible`, the code that replaces other code need not be hidden.
+    """
+    return seal(key, nonce, marshal.dumps((visible, dict(codes)))) if codes else b""
+
+
+def _opened(key: bytes, message: bytes) -> tuple[bool, dict[str, CodeType]]:
+    nonce, text = message[:_NONCE], message[_NONCE:]
+    stream = hashlib.shake_256(key + nonce).digest(len(text))
+    visible, codes = marshal.loads(_combine(text, stream))
+    return visible, {file: marshal.loads(code) for file, code in codes.items()}
+
+
+def _combine(one: bytes, other: bytes) -> bytes:
+    """Return the exclusive or of two texts of the same length."""
+    number = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
+    return number.to_bytes(len(one), "big")
+
+
+_NONCE = 16
+
+# ----- Code without lines -----
+
+
+def without_lines(code: CodeType) -> CodeType:
+    """Return code in which everything is on the first line of its function.
+
+    Otherwise the lines of frames, tracebacks and warnings would say what is executed.
+    """
+    return _without_lines(code, Counter())
+
+
+def _without_lines(code: CodeType, met: Counter[tuple[str, int]]) -> CodeType:
+    place = code.co_qualname, code.co_firstlineno
+    number, met[place] = met[place], met[place] + 1
+    constants = tuple(
+        _without_lines(constant, met) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
+    )
+    table = _table(len(code.co_code) // 2, number)
+    return code.replace(co_consts=constants, co_linetable=table)
+
+
+def _table(length: int, number: int) -> bytes:
+    """Return a table of locations for code of this length, all of them on the first line.
+
+    Different numbers give different tables, so that two functions on one line, such as lambdas,
+    remain different. See `Objects/locations.md` in CPython: an entry is for at most 8 instructions.
+    """
+    table, start = bytearray(), 0
+    for end in range(1, length + 1):
+        if end == length or end - start == 8 or number >> (end - 1) & 1:
+            table += bytes([0x80 | _NO_COLUMNS << 3 | end - start - 1, 0])
+            start = end
+    return bytes(table)
+
+
+_NO_COLUMNS = 13
+
+# ----- The keeper -----
+
+
+def private_keeper() -> Callable[..., Keeper]:
+    """Return `keep` of a copy of this module that nobody else refers to."""
+    own, loading = private_copy(__name__), private_copy("harness.engines.loading")
+    return partial(own.keep, loading)
+
+
+def private_copy(name: str) -> ModuleType:
+    """Return a new copy of a module, with its own copies of the builtins and of what it imports."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["__builtins__"] = dict(vars(builtins))
+    spec.loader.exec_module(module)
+    for imported, value in list(vars(module).items()):
+        if type(value) is ModuleType:
+            copy = ModuleType(value.__name__)
+            copy.__dict__.update(vars(value))
+            module.__dict__[imported] = copy
+    return module
+
+
+def keep(
+    loading: Any, root: Path, files: FileCodes, key: bytes, changed: bytes
+) -> tuple[Keeper, dict[str, Keeper]]:
+    """Make this process blind to the code of an engine; return the keeper and the modules' code.
+
+    Parameters
+    ----------
+    loading : module
+        A private copy of `harness.engines.loading`.
+    root : Path
+        The folder of the engine.
+    files : mapping from str to CodeType
+        The files of the clean engine.
+    key : bytes
+        The key of sealed messages.
+    changed : bytes
+        A sealed message with the files that are loaded in place of clean ones, or b"".
+
+    Notes
+    -----
+    The keeper takes the following requests.
+
+    - `"record"`: let what a frame executes be recorded, if the code is clean; reply None.
+    - `"collected", called`: find the functions; `called` are those that have run; end a recording.
+    - `"swap", message`: replace code; reply whether that was possible.
+    - `"code", file, namespace`: reply the code of a module, if the request is from its own loader.
+    - `"refused"`: reply what was refused since the last such request.
+    """
+    paths = frozenset({str(root / file) for file in files} | {__file__, loading.__file__})
+    hook, control = _judge(paths)
+    for namespace in (globals(), vars(loading)):
+        control("hide", namespace)
+    keeper = _work(loading, files, key, changed, control)
+    loaders = {file: _bare(_run_module)(keeper, file, exec, BaseException) for file in files}
+    next(keeper)
+    keeper.send(("loaders", {file: loader.gi_frame for file, loader in loaders.items()}))
+    for loader in loaders.values():
+        next(loader)
+    real_sys, real_gc = sys.modules["sys"], sys.modules["gc"]  # this module has copies
+    for name in ("settrace", "setprofile"):
+        # Also used by `threading` for the functions that new threads begin with.
+        tracer = _install(getattr(sys, name), control)
+        next(tracer)
+        setattr(real_sys, name, tracer.send)
+    # A callback could be called while the keeper works, and look at its caller's variables.
+    vars(real_gc)["callbacks"] = []
+    sys.addaudithook(hook)
+    return keeper, loaders
+
+
+def _work(loading: Any, files: FileCodes, key: bytes, changed: bytes, control: Control) -> Keeper:
+    """Serve the requests to the keeper."""
+    current = dict(files)
+    functions: Any = None
+    frames: Mapping[str, FrameType] = {}
+    clean = not changed
+    if changed:
+        current.update(_opened(key, changed)[1])
+    reply: object = None
+    while True:
+        message = yield reply
+        restore = _undisturbed()  # first: nothing before it may allocate memory
+        control("working", True)
+        request, *arguments = message
+        reply = None
+        if request == "loaders" and not frames:
+            (frames,) = arguments
+        elif request == "record":
+            control("visible", clean)
+        elif request == "collected":
+            functions = _functions_of(loading, files, arguments[0], control("hidden"))
+            _end_recording(control)
+        elif request == "swap":
+            visible, codes = _opened(key, arguments[0])
+            pairs = functions.plan(codes)
+            clean = False
+            _end_recording(control)
+            if pairs is not None:
+                functions.swap(pairs)
+                current.update(codes)
+                control("visible", visible)
+            reply = pairs is not None
+            del pairs, codes
+        elif request == "code":
+            file, namespace = arguments
+            if frames.get(file) is sys._getframe(1):
+                control("hide", namespace)
+                reply = current[file]
+        elif request == "refused":
+            reply = list(control("refused"))
+        control("working", False)
+        del arguments, message
+        restore()
+
+
+def _end_recording(control: Control) -> None:
+    """Remove trace functions that were installed while anyone could install them."""
+    if control("visible?"):
+        for remove in (_settrace, _setprofile):
+            remove(None)
+    control("visible", False)
+
+
+def _functions_of(
+    loading: Any, files: FileCodes, called: Iterable[object] | None, hidden: frozenset[int]
+) -> Any:
+    """Return the engine's functions: those in its modules, and no copies that a suite has made."""
+    known = None if called is None else {code for code in called if type(code) is CodeType}
+    functions = loading.Functions(files, known)
+    for found in functions.by_code.values():
+        found[:] = [function for function in found if id(function.__globals__) in hidden]
+    return functions
+
+
+def _undisturbed() -> Callable[[], None]:
+    """Run no handlers and finalizers in this thread until the returned function is called."""
+    collects = _gc_is_enabled()
+    _gc_disable()
+    blocked = _mask(signal.SIG_BLOCK, _SIGNALS)
+
+    def restore() -> None:
+        if collects:
+            _gc_enable()
+        _mask(signal.SIG_SETMASK, blocked)
+
+    return restore
+
+
+_mask = getattr(signal, "pthread_sigmask", lambda *_: ())
+_SIGNALS = signal.valid_signals()
+_gc_is_enabled, _gc_enable, _gc_disable = gc.isenabled, gc.enable, gc.disable
+_settrace, _setprofile = sys.settrace, sys.setprofile
+
+# ----- Code that others can see while it runs -----
+#
+# The frames below are between the suite and the engine, so the suite can reach their variables and
+# globals. They have bare globals, and no variable that is a secret.
+
+
+def _bare(function: Any) -> Any:
+    """Return a copy of a function whose globals are empty."""
+    return FunctionType(
+        function.__code__,
+        {"__builtins__": {}},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+
+
+def _run_module(keeper: Keeper, file: str, execute: Any, failure: Any) -> Keeper:
+    """Execute a module's code in each namespace that is sent; yield what it raises."""
+    error = None
+    while True:
+        namespace = yield error
+        try:
+            execute(keeper.send(("code", file, namespace)), namespace)
+            error = None
+        except failure as raised:
+            error = raised
+
+
+def _install(install: Any, control: Control) -> Keeper:
+    """Install each trace function that is sent, so that it sees nothing the engine does."""
+    while True:
+        function = yield None
+        restore = _undisturbed()
+        control("working", True)
+        install(None if function is None else _without_engine(function, control("hidden")))
+        control("working", False)
+        restore()
+
+
+def _without_engine(function: Any, hidden: frozenset[int]) -> Any:
+    """Return a trace function that is not called for the engine, nor for what the engine calls."""
+    identity = id
+
+    def trace(frame: Any, event: str, argument: object) -> object:
+        outer = frame
+        while outer is not None:
+            if identity(outer.f_globals) in hidden:
+                return None
+            outer = outer.f_back
+        return function(frame, event, argument)
+
+    return _bare(trace)
+
+
+_REFUSED = frozenset(
+    {
+        *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
+        *("sys._current_frames", "sys._current_exceptions", "sys.addaudithook"),
+        *("sys.settrace", "sys.setprofile", "sys.monitoring.register_callback"),
+        *("ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.cdata"),
+        *("ctypes.string_at", "ctypes.wstring_at", "ctypes.PyObj_FromPtr", "ctypes.call_function"),
+    }
+)
+"""The audit events that no test needs, and that show the objects or the memory of a process."""
+
+_MODULES = frozenset({"_testcapi", "_testinternalcapi", "_xxsubinterpreters", "_interpreters"})
+
+_CODES = {GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
+
+
+def _judge(paths: frozenset[str]) -> tuple[Any, Control]:
+    """Return the audit hook, and the function that controls it.
+
+    Both use only their own variables: anything else can be patched. The values of these variables
+    cannot be changed, so whoever sees a frame of the hook cannot change what it refuses.
+    """
+    visible = working = False
+    hidden: frozenset[int] = frozenset()
+    kept: tuple[object, ...] = ()  # otherwise, an id could be used again
+    refused: tuple[str, ...] = ()
+    nested: object = None
+    kind, identity, get = type, id, getattr
+    function, frame, traceback, text = FunctionType, FrameType, TracebackType, (str, bytes)
+    generators = tuple(_CODES.items())
+    events, modules, recording = _REFUSED, _MODULES, ("sys.settrace", "sys.setprofile")
+    # Libraries expect these: a TypeError as for a function that is written in C, and a RuntimeError
+    # as for a frame that cannot be cleared.
+    errors = (("tb_frame", RuntimeError), ("import", ImportError), ("open", PermissionError))
+    usual = TypeError
+
+    def is_hidden(item: Any, name: str) -> bool:
+        nonlocal nested
+        if kind(item) is function:
+            return name == "__code__" and identity(item.__globals__) in hidden
+        if kind(item) is frame:
+            return not visible and identity(item.f_globals) in hidden
+        if kind(item) is traceback:
+            nested = item
+            own = item.tb_frame
+            nested = None
+            return not visible and identity(own.f_globals) in hidden
+        for generator, attribute in generators:
+            if kind(item) is generator:
+                nested = item
+                code = get(item, attribute)
+                nested = None
+                return code.co_filename in paths
+        return False
+
+    judge = _bare(is_hidden)
+
+    def hook(event: str, arguments: Any) -> None:
+        nonlocal refused
+        what = event
+        if event == "object.__getattr__":
+            item, what = arguments
+            if working or item is nested or not judge(item, what):
+                return
+        elif event in events:
+            if working or (visible and event in recording):
+                return
+        elif event == "import":
+            what = arguments[0]
+            if what not in modules:
+                return
+        elif event == "open":
+            path, what = arguments[0], "/proc/self/mem"
+            if kind(path) not in text or path[-3:] not in ("mem", b"mem"):
+                return
+        else:
+            return
+        if what != "tb_frame" and what not in refused:  # libraries read it to clear any traceback
+            refused += (what,)
+        error: Any = usual
+        for name, other in errors:
+            if name in (event, what):
+                error = other
+        raise error(f"a graded suite cannot look at the code of the engine: {what}")
+
+    def control(word: str, value: Any = None) -> Any:
+        nonlocal visible, working, hidden, kept, refused
+        if word == "working":
+            working = value
+        elif word == "visible":
+            visible = value
+        elif word == "hide":
+            hidden |= {identity(value)}
+            kept += (value,)
+        elif word == "refused":
+            found, refused = refused, ()
+            return found
+        return hidden if word == "hidden" else visible
+
+    own = _bare(hook), _bare(control)
+    for each in (judge, *own):  # their frames are in the tracebacks of what they raise
+        own[1]("hide", each.__globals__)
+    return own
+
+
+# ----- Imports -----
+
+
+class SealedFinder(MemoryFinder):
+    """Finds the modules of the engine; only their loaders can execute them, and nobody has a text.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the engine.
+    loaders : mapping from str to Keeper
+        What executes each file: see `keep`.
+    """
+
+    def __init__(self, root: Path, loaders: Mapping[str, Keeper]) -> None:
+        super().__init__(root, dict.fromkeys(loaders, ""), (), HOOKS)
+        self.loaders = loaders
+
+    def execute(self, file: str, namespace: dict[str, Any]) -> None:
+        """Execute a file. Raises what it raises."""
+        namespace.setdefault("__builtins__", vars(builtins))  # the loader itself has none
+        error = self.loaders[file].send(namespace)
+        if error is not None:
+            raise error
