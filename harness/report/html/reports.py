@@ -13,7 +13,7 @@ from harness.grade.feedback import Grade
 from harness.matrix.records import BreakRow, Matrix
 from harness.report.doctor_facts import accumulation, root_of, storage, unbroadcasting
 from harness.report.grading.rows import rows
-from harness.report.grading.sentences import refusals
+from harness.report.grading.sentences import exclusions, notes, refusals
 from harness.report.html.document import fill
 from harness.report.language import ENGLISH, Language
 
@@ -83,6 +83,8 @@ def grade_page(grade: Grade, say: Language = ENGLISH) -> str:
         say,
         grade=grade,
         refusals=[] if grade.gradable else list(refusals(grade)),
+        exclusions=list(exclusions(grade)),
+        notes=list(notes(grade)),
         scores=groups,
         rows=list(rows(grade)) if grade.feedback == "names" else [],
     )
