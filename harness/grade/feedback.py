@@ -92,14 +92,16 @@ class SubmissionWords:
         counts: Counter[str] = Counter()
         names = []
         for number, test in enumerate(tests, 1):
-            static, bracket, _ = test.partition("[")
-            file, *scopes = static.split("::")
+            file, _, inside = test.partition("::")  # a folder may be called `a[1]`
+            static, bracket, _ = inside.partition("[")
+            scopes = static.split("::")
             known = file in self.files and 1 <= len(scopes) <= _MOST_SCOPES
             if not known or not all(map(self.has, scopes)):
                 names.append(f"test number {number}")
                 continue
-            counts[static] += 1
-            names.append(visible(f"{static}[{counts[static]}]" if bracket else static))
+            name = f"{file}::{static}"
+            counts[name] += 1
+            names.append(visible(f"{name}[{counts[name]}]" if bracket else name))
         return names
 
     def raised(self, raised: Raised) -> Said:
@@ -114,8 +116,11 @@ class SubmissionWords:
         return Said(raised.text + hint, shown + hint)
 
     def _hint(self, raised: Raised) -> str:
-        known = raised.name in self.beside and self.has(raised.name)
-        return _BESIDE if known and raised.type == "ModuleNotFoundError" else ""
+        known = self.has(raised.name)
+        if raised.type == "ModuleNotFoundError" and known and raised.name in self.beside:
+            return _BESIDE
+        missing = raised.type == "FixtureLookupError" and known
+        return _BESIDE if missing and "conftest" in self.beside else ""
 
     def collection(self, collected: Collected) -> Said:
         """Return the reason why a suite has no tests."""

@@ -450,10 +450,15 @@ def _share(excluded: Iterable[str], passing: Iterable[str]) -> float:
 
     Every test function counts the same, and its parameters share that.
     """
-    wrong = Counter(name.partition("[")[0] for name in excluded)
-    every = wrong + Counter(name.partition("[")[0] for name in passing)
+    wrong = Counter(map(_function, excluded))
+    every = wrong + Counter(map(_function, passing))
     lost = sum(count / every[name] for name, count in wrong.items())
     return round(100 * lost / len(every), 2) if every else 0.0
+
+
+def _function(test: str) -> str:
+    file, _, name = test.partition("::")
+    return f"{file}::{name.partition('[')[0]}"
 
 
 def stage_of_survivor(infections: Sequence[Infection]) -> Stage | None:

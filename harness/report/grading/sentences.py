@@ -59,7 +59,8 @@ def name_of(node: str) -> str:
 
     It is made visible here, since a web page shows the strings of JSON without their escapes.
     """
-    name, bracket, parameters = node.partition("[")
+    _, scoped, inside = node.partition("::")  # a folder may be called `a[1]`
+    name, bracket, parameters = (inside if scoped else node).partition("[")
     return shortened(visible(name.rpartition("::")[2] + bracket + parameters), MOST_OF_A_NAME)
 
 

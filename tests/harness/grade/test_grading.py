@@ -562,7 +562,7 @@ def test_files_that_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "test_link.py").symlink_to("/etc/passwd")
     reason = "`test_link.py` is a symbolic link; hand in the file itself"
     assert grade_suite(tmp_path, plan("sub-sign")).reason == reason
-    strange = tmp_path / "test[1].py"
+    strange = tmp_path / "test::1.py"
     strange.touch()
     assert "rename it" in grade_suite(strange, plan("sub-sign")).reason
     with pytest.raises(UsageError):
