@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, HtmlLang, Json, NoCache
+from harness.cli.options import Breaks, EngineName, HtmlLang, Json, NoCache, Only
 from harness.cli.session import CommandSession, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
@@ -73,6 +73,14 @@ WeightsFile = Annotated[
     Path | None,
     typer.Option("--weights", metavar="FILE", help="A TOML file: how much each break counts."),
 ]
+Partial = Annotated[
+    bool | None,
+    typer.Option(
+        "--partial/--no-partial",
+        help="Grade without the tests that fail on a correct engine, and lower the score by their "
+        "share of the tests; the default only in formats for students.",
+    ),
+]
 ResultsFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The folder for the results.")
 ]
@@ -95,14 +103,23 @@ class Results:
     feedback: Feedback
     weights: Weights
     render: Callable[[Grade], str]
+    partial: bool
 
     def disclosed(self, report: SuiteReport, *, to_student: bool) -> Grade:
         """Return what may be shown of the result of a suite, with its score."""
         from harness.grade.feedback import disclose
 
         titles = {page.id: page.title for page in self.session.catalogue.valid_pages()}
-        root = self.session.engine.root
-        return disclose(report, self.feedback, self.weights, titles, root, to_student=to_student)
+        engine = self.session.engine
+        return disclose(
+            report,
+            self.feedback,
+            self.weights,
+            titles,
+            engine.root if engine.name == report.engine else None,
+            to_student=to_student,
+            partial=self.partial,
+        )
 
     def write(self, grade: Grade, file: Path) -> None:
         """Write a result to a file. Raises EnvironmentProblem if that is not possible."""
@@ -118,15 +135,18 @@ def open_results(
     weights: Path | None = None,
     form: str | None = None,
     lang: str | None = None,
+    partial: bool | None = None,
 ) -> Results:
     """Return the choices of a command; `lang` is the language of HTML.
+
+    By default, a suite is graded partially in the formats for students.
 
     Raises UsageError for a value that does not exist or does not fit another one, PageError for a
     file of weights that cannot be read, and EnvironmentProblem for a library that is not installed.
     """
     from harness.grade.feedback import Feedback
     from harness.grade.suite import EVEN, read_weights
-    from harness.report.grading import FORMATS, default_feedback, renderer
+    from harness.report.grading import FOR_STUDENTS, FORMATS, default_feedback, renderer
     from harness.report.language import ENGLISH
 
     chosen = _choice("--format", form or "text", FORMATS)
@@ -135,7 +155,8 @@ def open_results(
     render = renderer(chosen, level, say)
     pages = session.catalogue.valid_pages()
     stated = EVEN if weights is None else read_weights(weights, pages)
-    return Results(session, chosen, level, stated, render)
+    partial = chosen in FOR_STUDENTS if partial is None else partial
+    return Results(session, chosen, level, stated, render, partial)
 
 
 def _language(session: CommandSession, code: str | None) -> Language:
@@ -167,14 +188,115 @@ def _choice(option: str, value: str, choices: Sequence[_Choice]) -> _Choice:
     raise UsageError(problem, remedy)
 
 
-# ----- `harness grade`: one suite -----
+# ----- `harness grade`: one suite, in any number of formats -----
+
+RECORD = "record"
+"""The format that `--from` reads."""
+
+_LARGEST_RECORD = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Output:
+    """A format of the result, and the file for it; without a file, it is printed."""
+
+    results: Results
+    file: Path | None
+    is_record: bool
+
+    def show(self, report: SuiteReport, *, verbose: bool = False) -> None:
+        """Print or write the result. Raises EnvironmentProblem if that is not possible."""
+        if not self.is_record:
+            show_result(self.results, report, self.file, verbose=verbose)
+        elif self.file is None:
+            print_json(report)
+        else:
+            from harness.core.files import PRIVATE, write_file
+            from harness.report import to_json
+
+            write_file(self.file, to_json(report) + "\n", PRIVATE)
+
+
+def open_outputs(
+    session: CommandSession,
+    forms: Sequence[str],
+    out: Path | None,
+    *,
+    feedback: str | None,
+    weights: Path | None,
+    lang: str | None,
+    partial: bool | None,
+) -> list[Output]:
+    """Return what `--format FORMAT` and `--format FORMAT=FILE` ask for; `out` is for the former.
+
+    Raises what `open_results` and `require_writable` raise, and UsageError for two formats without
+    a file.
+    """
+    from harness.report import require_writable
+    from harness.report.grading import FOR_STUDENTS
+
+    chosen = [(name, Path(file) if file else None) for name, _, file in map(_parted, forms)]
+    printed = [name for name, file in chosen if file is None]
+    if len(printed) > 1:
+        listed = ", ".join(printed)
+        problem = message("several formats have no file: {formats}", formats=listed)
+        raise UsageError(problem, "write `--format FORMAT=FILE` for all but one of them")
+    if out is not None and not printed:
+        problem = message("--out is for a format without a file, and every format has one")
+        raise UsageError(problem, "leave --out out")
+    if partial is None:
+        partial = any(name in FOR_STUDENTS for name, _ in chosen)
+    outputs = []
+    for name, file in chosen:
+        is_record = name == RECORD
+        results = open_results(
+            session,
+            feedback="names" if is_record else feedback,
+            weights=weights,
+            form="json" if is_record else name,
+            lang=lang,
+            partial=partial,
+        )
+        outputs.append(Output(results, file or out, is_record))
+    for output in outputs:
+        if output.file is not None:
+            require_writable(output.file)
+    return outputs
+
+
+def _parted(form: str) -> tuple[str, str, str]:
+    return form.partition("=")
+
+
+def _read_record(file: Path) -> SuiteReport:
+    """Return the result in a file. Raises UsageError if there is none."""
+    import msgspec
+
+    from harness.core import read_bytes
+    from harness.grade.suite import SuiteReport
+
+    try:
+        return msgspec.json.decode(read_bytes(file, _LARGEST_RECORD), type=SuiteReport)
+    except msgspec.MsgspecError as error:
+        problem = message("{file} is not a record of a grading: {error}", file=file, error=error)
+        raise UsageError(problem, "write one with `--format record=FILE`") from None
 
 
 def grade(
     suite: Annotated[
-        Path, typer.Argument(metavar="SUITE", help="A file with tests, or a folder of them.")
-    ],
+        Path | None,
+        typer.Argument(metavar="SUITE", help="A file with tests, or a folder of them."),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Grade nothing, and show the result that `--format record=FILE` has written.",
+        ),
+    ] = None,
     select: Selection = "all",
+    only: Only = None,
     correct: CorrectVariants = None,
     engine: EngineName = None,
     breaks: Breaks = None,
@@ -183,9 +305,21 @@ def grade(
     limit: Limit = 20,
     feedback: FeedbackName = None,
     weights: WeightsFile = None,
-    form: FormatName = None,
+    partial: Partial = None,
+    form: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT[=FILE]",
+            help="`text`, `json`, `html`, `junit`, `gradescope`, `prairielearn`, `sarif`, or "
+            "`record` for `--from`; may be repeated, with a file each.",
+        ),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the result to a file.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Write the format that has no file of its own to this."
+        ),
     ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="List all breaks that are not killed.")
@@ -199,34 +333,80 @@ def grade(
 
     from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
-    from harness.report import require_writable
     from harness.report.terminal import ProgressBar
 
-    require_suite(suite)
-    session = CommandSession(breaks, engine, json=json, cached=not no_cache)
-    if json and form not in (None, "json"):
-        problem = message("--json cannot be combined with --format {form}", form=form)
+    if (suite is None) == (record is None):
+        raise UsageError(
+            "name a suite, or a record with --from",
+            "`harness grade SUITE`, or `harness grade --from FILE`",
+        )
+    if suite is not None:
+        require_suite(suite)
+    session = CommandSession(
+        [*(breaks or ()), *(only or ())], engine, json=json, cached=not no_cache
+    )
+    if json and form not in (None, ["json"]):
+        problem = message("--json cannot be combined with --format {form}", form=form[0])
         raise UsageError(problem, "leave one of them out")
-    form = "json" if json else form
-    results = open_results(session, feedback=feedback, weights=weights, form=form, lang=lang)
-    if out is not None:
-        require_writable(out)
+    forms = ["json"] if json else form or ["text"]
+    outputs = open_outputs(
+        session,
+        forms,
+        out,
+        feedback=feedback,
+        weights=weights,
+        lang=lang,
+        partial=partial,
+    )
+    chosen = outputs[0].results
+    if record is not None:
+        return _show(outputs, _read_record(record), verbose=verbose)
+    assert suite is not None
     plan = plan_grading(
         session.catalogue,
         session.engine,
         session.cache,
-        selection=select,
+        selection=_selection(session, select, only or ()),
         correct=correct,
         seed=seed.encode() if seed is not None else None,
         limits=replace(LIMITS, cpu_seconds=limit, seconds=3.0 * limit),
         allow_conftest=allow_conftest,
-        stages=results.feedback != "score",
+        stages=any(output.results.feedback != "score" for output in outputs),
+        partial=chosen.partial or any(output.is_record for output in outputs),
     )
-    results.weights.require_some(mutant.page for mutant in plan.breaks)
+    chosen.weights.require_some(mutant.page for mutant in plan.breaks)
     with ProgressBar() as bar:
         report = grade_suite(suite, plan, bar.watch)
-    show_result(results, report, out, verbose=verbose)
-    return 0 if report.gradable else 1
+    return _show(outputs, report, verbose=verbose)
+
+
+def _show(outputs: Sequence[Output], report: SuiteReport, *, verbose: bool) -> int:
+    """Show a result in every format; return the exit status."""
+    for output in outputs:
+        output.show(report, verbose=verbose)
+    is_graded = report.gradable or (
+        outputs[0].results.partial and report.excluded and report.breaks
+    )
+    return 0 if is_graded else 1
+
+
+def _selection(session: CommandSession, select: str, only: Sequence[Path]) -> str:
+    """Return the selection of the breaks, or of those in some folders. Raises UsageError."""
+    from harness.pages.front_matter import Break
+
+    if not only:
+        return select
+    if select != "all":
+        raise UsageError("--only cannot be combined with --select", "leave one of them out")
+    catalogue = session.catalogue
+    inside = catalogue.ids_in(only)
+    pages = [page for page in catalogue.valid_pages() if page.id in inside]
+    breaks = [page.id for page in pages if isinstance(page.front, Break)]
+    if not breaks:
+        folders = ", ".join(map(str, only))
+        problem = message("there is no break in {folders}", folders=folders)
+        raise UsageError(problem, "`harness new` writes one")
+    return ",".join(breaks)
 
 
 def show_result(
@@ -295,6 +475,7 @@ def cohort(
     ] = None,
     feedback: FeedbackName = None,
     weights: WeightsFile = None,
+    partial: Partial = None,
     form: FormatName = None,
     lang: HtmlLang = None,
     json: Json = False,
@@ -311,7 +492,9 @@ def cohort(
     from harness.sandbox.parallel import available_cores
 
     session = CommandSession(breaks, engine, json=json, cached=not no_cache)
-    results = open_results(session, feedback=feedback, weights=weights, form=form, lang=lang)
+    results = open_results(
+        session, feedback=feedback, weights=weights, form=form, lang=lang, partial=partial
+    )
     results.weights.require_some(selected(session.catalogue, select))
     options = SuiteOptions(
         breaks=[str(path.resolve()) for path in breaks or ()],
@@ -380,7 +563,7 @@ def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedb
     from harness.grade.cohort.tally import tally
     from harness.report.cohort import as_table, summary, to_csv, to_markdown
 
-    result = tally(out, roster, results.weights)
+    result = tally(out, roster, results.weights, partial=results.partial)
     if result.missing:
         names = ", ".join(result.missing[:3]) + (" ..." if len(result.missing) > 3 else "")
         problem = message(
@@ -437,6 +620,7 @@ def merge(
     breaks: Breaks = None,
     feedback: FeedbackName = None,
     weights: WeightsFile = None,
+    partial: Partial = None,
     form: FormatName = None,
     lang: HtmlLang = None,
     json: Json = False,
@@ -445,6 +629,8 @@ def merge(
     from harness.grade.cohort.results import merge as merge_shards
 
     session = CommandSession(breaks, engine, json=json)
-    results = open_results(session, feedback=feedback, weights=weights, form=form, lang=lang)
+    results = open_results(
+        session, feedback=feedback, weights=weights, form=form, lang=lang, partial=partial
+    )
     roster = merge_shards(folders, out)
     return show_cohort(out, roster, results, feedback=bool(feedback or form))

@@ -58,6 +58,7 @@ from harness.grade.running import (
     fix_hypothesis,
     warm_hypothesis,
 )
+from harness.grade.settings import pytest_options
 from harness.runs.observer import pack_step
 from harness.runs.recorder import FEW_CALLS, Recorder
 from harness.sandbox.child import ChildWork, Line
@@ -68,8 +69,6 @@ from harness.sandbox.limits import Limits, empty_folder, end_after, restart_cpu_
 
 KIND = b"G"
 """The kind of the frames."""
-
-SETTINGS = "pytest.ini"
 
 
 def open_host(*libraries: str) -> Prepare:
@@ -140,7 +139,6 @@ class _Suite:
         self.root = self.current = self.scratch / order.folder
         """The folder of the submission, and the current folder when a run begins."""
         self.files = {f"{order.folder}/{name}": data for name, data in order.files.items()}
-        self.files[f"{order.folder}/{SETTINGS}"] = b"[pytest]\n"
         """What a run finds in the scratch folder."""
         self.tests: CollectedSuite | None = None
         """None if there are none, or none that can be run."""
@@ -208,13 +206,10 @@ def _collect(suite: _Suite) -> tuple[_Suite, Collected]:
 
 
 def _session(order: Collect, plugins: list[object]) -> pytest.Session:
-    """Return a session of pytest with our settings, and with no plugins but its own and these."""
-    options = ["-c", SETTINGS, "--rootdir=.", "--capture=no", "-q"]
-    options += [f"--import-mode={_import_mode(order)}"]
-    options += ["--tb=native"]
-    # Of a folder, pytest itself chooses the files, as it does for their author.
-    chosen = order.tests if len(order.files) == 1 else ["."]
-    config = _prepareconfig([*options, *chosen], plugins)
+    """Return a session of pytest, with no plugins but its own and these."""
+    is_file = list(order.files) == order.tests
+    options = pytest_options(Path.cwd(), _import_mode(order), is_file=is_file)
+    config = _prepareconfig(options, plugins)
     session = pytest.Session.from_config(config)
     config._do_configure()  # what `pytest.main` does, without the end of a session
     config.hook.pytest_sessionstart(session=session)

@@ -34,6 +34,7 @@ from harness.grade.suite import (
     Score,
     Scores,
     SuiteReport,
+    UncountedResult,
     Weights,
     counting,
     scores,
@@ -91,14 +92,16 @@ class SubmissionWords:
         counts: Counter[str] = Counter()
         names = []
         for number, test in enumerate(tests, 1):
-            static, bracket, _ = test.partition("[")
-            file, *scopes = static.split("::")
+            file, _, inside = test.partition("::")  # a folder may be called `a[1]`
+            static, bracket, _ = inside.partition("[")
+            scopes = static.split("::")
             known = file in self.files and 1 <= len(scopes) <= _MOST_SCOPES
             if not known or not all(map(self.has, scopes)):
                 names.append(f"test number {number}")
                 continue
-            counts[static] += 1
-            names.append(visible(f"{static}[{counts[static]}]" if bracket else static))
+            name = f"{file}::{static}"
+            counts[name] += 1
+            names.append(visible(f"{name}[{counts[name]}]" if bracket else name))
         return names
 
     def raised(self, raised: Raised) -> Said:
@@ -113,8 +116,11 @@ class SubmissionWords:
         return Said(raised.text + hint, shown + hint)
 
     def _hint(self, raised: Raised) -> str:
-        known = raised.name in self.beside and self.has(raised.name)
-        return _BESIDE if known and raised.type == "ModuleNotFoundError" else ""
+        known = self.has(raised.name)
+        if raised.type == "ModuleNotFoundError" and known and raised.name in self.beside:
+            return _BESIDE
+        missing = raised.type == "FixtureLookupError" and known
+        return _BESIDE if missing and "conftest" in self.beside else ""
 
     def collection(self, collected: Collected) -> Said:
         """Return the reason why a suite has no tests."""
@@ -176,6 +182,16 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     correct: list[CorrectEngine]
     flaky: list[str]
+    excluded: list[str]
+    """The tests that fail on a correct engine."""
+    partial: bool
+    """Whether the others are graded without them."""
+    cost: float
+    """What the excluded tests cost, in percent of the score without that; 0 unless `partial`."""
+    uncounted: dict[str, UncountedResult]
+    """The tests that neither pass nor fail, and what they do instead."""
+    uncalled: list[str] | UnsetType
+    """The public functions of the engine that no test calls."""
     left_out: list[str]
     """What was found in its folder and does not belong to the submission."""
     refused: dict[str, list[str]] | UnsetType
@@ -200,8 +216,12 @@ def disclose(
     root: Path | None = None,
     *,
     to_student: bool = False,
+    partial: bool = False,
 ) -> Grade:
     """Return what may be shown of a result, and its score.
+
+    With `partial`, tests that fail on a correct engine do not make the suite "not gradable", but
+    lower its score, if there are others.
 
     Below `names`, nothing is left that tells which break is meant: not its family, nor where it is,
     nor its place in the order of the catalogue. Below `names` and `to_student`, no text is left
@@ -210,9 +230,15 @@ def disclose(
     """
     if to_student or feedback != "names":
         report = _without_run_text(report)
+    partial = partial and bool(report.excluded and report.breaks)
+    if not report.gradable and not partial:
+        report = replace(report, breaks=[])
     judged = scores(report.breaks, weights)
-    reason = report.reason or ("" if judged.total.of else _nothing_to_judge(report.breaks))
-    gradable = report.gradable and not reason
+    reason = "" if partial else report.reason
+    if not reason and not judged.total.of:
+        reason = _nothing_to_judge(report.breaks)
+    gradable = (report.gradable or partial) and not reason
+    cost = report.cost if partial and gradable else 0.0
     all_names = feedback == "names"
     return Grade(
         schema=report.schema,
@@ -228,17 +254,26 @@ def disclose(
         seconds=report.seconds,
         correct=report.correct,
         flaky=report.flaky,
+        excluded=report.excluded,
+        partial=partial and gradable,
+        cost=cost,
+        uncounted=report.uncounted,
+        uncalled=report.uncalled if feedback != "score" else UNSET,
         left_out=report.left_out,
         refused=report.refused if all_names and not to_student and report.refused else UNSET,
-        score=judged.total.score if gradable else None,
+        score=_reduced(judged.total.score, cost, 1) if gradable else None,
         killed=judged.total.killed,
         of=judged.total.of,
         weighted=weights != EVEN,
-        points=judged.total.points if gradable else None,
+        points=_reduced(judged.total.points, cost, 6) if gradable else None,
         max_points=weights.points,
         levels=judged.levels,
         families=judged.families if all_names else UNSET,
     )
+
+
+def _reduced(number: float | None, cost: float, digits: int) -> float | None:
+    return None if number is None else round(number * (1 - cost / 100), digits)
 
 
 def _without_run_text(report: SuiteReport) -> SuiteReport:
@@ -257,6 +292,8 @@ def _without_run_text(report: SuiteReport) -> SuiteReport:
         claims={},
         correct=[replace(one, failed=names(one.failed), messages=[]) for one in report.correct],
         flaky=names(report.flaky),
+        excluded=names(report.excluded),
+        uncounted=dict(zip(names(report.uncounted), report.uncounted.values(), strict=True)),
     )
 
 

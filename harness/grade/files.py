@@ -46,6 +46,9 @@ MOST_FILES = 1000
 
 _CONFTEST = "conftest.py"
 
+SETTINGS_FILES = "pytest.toml", "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"
+"""The files in which pytest looks for settings, in its order; hidden files are left out."""
+
 _PATTERNS = "test_*.py", "*_test.py"
 _NOT_SEARCHED = "build", "dist", "venv", "CVS", "_darcs", "{arch}", "*.egg"
 """The folders in which pytest does not look for tests, of those that belong to a submission."""
@@ -88,21 +91,30 @@ class SubmittedFiles:
         return replace(self, files=kept, left_out=[*self.left_out, note])
 
     def tests(self) -> list[str]:
-        """Return the paths of the files with tests. Raises NotGradable if there is none."""
+        """Return the paths of the files with tests, by the names that pytest usually looks for.
+
+        Raises NotGradable if there is none and no file could have settings with other names.
+        """
         names = [name for name in self.files if self.is_file or _has_tests(name)]
-        if not names:
+        if not names and self.files.keys().isdisjoint(SETTINGS_FILES):
             raise NotGradable("there is no file test_*.py or *_test.py in it")
         for name in names:
-            if any(mark in name for mark in ("::", "[", "]")) or name.startswith("-"):
+            if "::" in name:
                 raise NotGradable("pytest cannot load a file named `{name}`: rename it", name=name)
+            if self.is_file and not name.endswith(".py"):
+                raise NotGradable(
+                    "`{name}` is not a Python file; unpack an archive, and name its folder",
+                    name=visible(name),
+                )
         return names
 
 
 def read_submission(path: Path) -> SubmittedFiles:
     """Return the files of a folder, or a single file.
 
-    Raises NotGradable for anything but regular files and folders, such as a symbolic link, so that
-    a submission cannot name files of others, and for a file that cannot be read or is too large.
+    A symbolic link is read if it leads to a file of the same folder. Raises NotGradable for any
+    other one, so that a submission cannot name files of others, for what is neither a file nor a
+    folder, and for a file that cannot be read or is too large.
     """
     if not path.is_dir():
         name = path.name
@@ -116,7 +128,7 @@ def read_submission(path: Path) -> SubmittedFiles:
         if file.is_dir() and not file.is_symlink():
             files[f"{name}/"] = b""
             continue
-        files[name] = _read(file, name)
+        files[name] = _read(_inside(file, path), name)
         size += len(files[name])
         if size > LARGEST:
             raise NotGradable("its files are larger than {most} MiB", most=LARGEST // 1024**2)
@@ -170,6 +182,17 @@ def _is_left_out(path: Path, inside: Sequence[Path]) -> bool:
     """Whether something is hidden, a cache, or a virtual environment."""
     hidden = path.name.startswith(".") or path.name in _NO_PART
     return hidden or any(entry.name == _ENVIRONMENT for entry in inside)
+
+
+def _inside(file: Path, folder: Path) -> Path:
+    """Return the file that a link in a submission leads to, if that belongs to the submission."""
+    if not file.is_symlink():
+        return file
+    try:
+        target, folder = file.resolve(strict=True), folder.resolve()
+    except (OSError, RuntimeError):  # it leads nowhere, or in a circle
+        return file
+    return target if target.is_relative_to(folder) and target.is_file() else file
 
 
 def _read(file: Path, name: str) -> bytes:

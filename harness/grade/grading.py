@@ -2,15 +2,15 @@
 
 The order matters: the tests must pass on the engine without a break, three times, and
 on every correct engine; only then are breaks tried. A test kills a break if it passes on its twin
-and fails on it under two rewrites. The parent never imports the suite: see
-`harness.grade.confined` for where it runs.
+and fails on it under two rewrites; at last, the tests that kill must pass on twins many times more.
+The parent never imports the suite: see `harness.grade.confined` for where it runs.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ from harness.grade.mutants import Mutant
 from harness.grade.plan import GradingPlan
 from harness.grade.processes import EngineResults, Processes
 from harness.grade.protocol import Ended, PackedCodes
-from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport
+from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport, UncountedResult
 from harness.grade.trial import MOST_TRIES, TrialVerdict, TrialVersion, judge
 
 BreakProgress = Callable[[int, int], None]
@@ -37,6 +37,10 @@ BreakProgress = Callable[[int, int], None]
 
 TIMES = 3
 """How often the tests are run on the engine without a break."""
+
+CONFIRMATIONS = 10
+"""How often a test that kills must pass on twins again. One that fails in a quarter of its runs
+does so in one case of eighteen."""
 
 _MOST_RECOGNISED, _FEW = 0.1, 3
 """A suite is not gradable if tests fail on a larger share of the twins and on more than a few."""
@@ -70,8 +74,10 @@ def grade_suite(
             refused = processes.refused
             grading.grade(processes)
     except NotGradable as error:
-        reason = shortened(visible(str(error)), _LONGEST_REASON)
-        stated = shortened(visible(error.stated), _LONGEST_REASON)
+        grading.rejection, grading.results = error, []
+    if grading.rejection:
+        reason = shortened(visible(str(grading.rejection)), _LONGEST_REASON)
+        stated = shortened(visible(grading.rejection.stated), _LONGEST_REASON)
     return SuiteReport(
         schema=1,
         suite=[str(path)],
@@ -79,11 +85,15 @@ def grade_suite(
         gradable=not reason,
         reason=reason,
         tests=grading.tests,
-        breaks=[] if reason else grading.results,
+        breaks=grading.results,
         claims={},
         seconds=round(time.perf_counter() - start, 3),
         correct=grading.correct,
         flaky=[grading.name(test) for test in sorted(grading.flaky)],
+        excluded=[grading.name(test) for test in sorted(grading.excluded)],
+        cost=grading.cost,
+        uncounted=grading.uncounted,
+        uncalled=grading.uncalled,
         stated=stated,
         shown=grading.shown,
         left_out=left_out,
@@ -112,6 +122,14 @@ class _Grading:
     tests: int = 0
     """The number of tests that counted when the first break was tried."""
     flaky: set[int] = field(default_factory=set)
+    excluded: set[int] = field(default_factory=set)
+    """The tests that fail on a correct engine."""
+    cost: float = 0.0
+    """The share of the tests that are excluded, in percent."""
+    uncounted: dict[str, UncountedResult] = field(default_factory=dict)
+    uncalled: list[str] = field(default_factory=list)
+    rejection: NotGradable | None = None
+    """Why the suite as a whole is not gradable, if it is graded by the tests that remain."""
     results: list[BreakResult] = field(default_factory=list)
     kills: Counter[int] = field(default_factory=Counter)
     killers: dict[str, list[int]] = field(default_factory=dict)
@@ -139,8 +157,12 @@ class _Grading:
         self.shown = dict(zip(ids, processes.words.names(processes.tests), strict=True))
         self._run_on_clean()
         self._run_on_variants()
-        self.tests = len(self.counted)
+        passing = self._passing()
+        self.tests = len(passing)
+        self.cost = _share(map(self.name, self.excluded), map(self.name, passing))
+        self.uncalled = self._uncalled()
         self._run_on_breaks()
+        self._note_uncounted()
         if self.plan.stages:
             self.results = [self._with_stage(result) for result in self.results]
 
@@ -153,52 +175,88 @@ class _Grading:
             if changed is None or ended.reached is None or changed.intersection(ended.reached)
         ]
 
+    def _uncalled(self) -> list[str]:
+        """Return the names of the public functions that no test calls; none if that is unknown.
+
+        These are all functions of the engine, with a break in them or not.
+        """
+        called: set[int] = set()
+        for ended in self.counted.values():
+            if ended.reached is None:
+                return []
+            called.update(ended.reached)
+        public = self.plan.code.public()
+        return sorted({name for number, name in public.items() if number not in called})
+
     # ----- Correct engines -----
 
     def _run_on_clean(self) -> None:
-        every = list(range(len(self.processes.tests)))
-        runs: list[EngineResults] = []
-        for number in range(TIMES):
-            observed = self.processes.observe({}, every, record=number == 0)
-            self._require_end(observed, every, self.plan.engine.name)
-            runs.append(observed)
-        self.processes.set_usual_times(runs)
-        results = {test: {run.ended[test].result for run in runs} for test in every}
+        stopped: dict[int, str] = {}
+        runs = [self._clean_run(stopped, record=number == 0) for number in range(TIMES)]
+        ended = {test: one for test, one in runs[0].items() if test not in stopped}
+        runs = [{test: run[test] for test in ended} for run in runs]
+        self.processes.set_usual_times(list(map(EngineResults, runs)))
+        results = {test: {run[test].result for run in runs} for test in ended}
         self.flaky = {test for test, seen in results.items() if len(seen) > 1}
         failed = [test for test, seen in results.items() if seen == {"failed"}]
         self.counted = {
-            test: runs[0].ended[test] for test, seen in results.items() if seen == {"passed"}
+            test: ended[test]
+            for test, seen in results.items()
+            if len(seen) == 1 and test not in failed
         }
-        name = self.plan.engine.name
-        messages = [visible(runs[0].ended[test].raised.text) for test in failed]
-        names = list(map(self.name, failed))
-        self.correct.append(CorrectEngine(name, len(self.counted), names, messages=messages))
+        names = [*map(self.name, stopped), *map(self.name, failed)]
+        messages = list(map(visible, stopped.values()))
+        messages += [visible(ended[test].raised.text) for test in failed]
+        name, passed = self.plan.engine.name, len(self._passing())
+        self.correct.append(CorrectEngine(name, passed, names, messages=messages))
+        self.excluded = {*stopped, *failed}
         if failed:
             first = failed[0]
             if self.processes.tests[first] in self.processes.refused:
-                raise NotGradable(
-                    "{test} looks at the engine's code, which a graded suite cannot see",
-                    test=self.said(first),
-                )
-            how = self.processes.words.raised(runs[0].ended[first].raised)
-            raise NotGradable(
-                "{test} fails on the correct engine: {how}", test=self.said(first), how=how
-            )
-        if self.flaky and not self.counted:
-            raise NotGradable("no test passes on the correct engine the same way three times")
-        if not self.counted:
-            raise NotGradable("no test passes on the correct engine")
+                looks = "{test} looks at the engine's code, which a graded suite cannot see"
+                self._reject(looks, first)
+            else:
+                how = self.processes.words.raised(ended[first].raised)
+                self._reject("{test} fails on the correct engine: {how}", first, how=how)
+        self._require_tests()
 
-    def _require_end(self, observed: EngineResults, tests: Sequence[int], engine: str) -> None:
-        """Raise NotGradable unless all tests have ended."""
-        missing = [test for test in tests if test not in observed.ended]
-        if missing:
-            raise NotGradable(
-                "{test} does not end on {engine}: {how}",
-                test=self.said(missing[0]),
-                engine=engine,
-                how=Said(observed.problem or "it did not end", ENDED),
-            )
+    def _clean_run(self, stopped: dict[int, str], *, record: bool) -> dict[int, Ended]:
+        """Run all tests on the engine without a break; note those that end the process, and how."""
+        ended: dict[int, Ended] = {}
+        pending = [test for test in range(len(self.processes.tests)) if test not in stopped]
+        while pending:
+            observed = self.processes.observe({}, pending, record=record)
+            ended.update(observed.ended)
+            pending = [test for test in pending if test not in observed.ended]
+            for test in pending[:1]:
+                stopped[test] = observed.problem or "it did not end"
+                how = Said(stopped[test], ENDED)
+                sentence = "{test} does not end on {engine}: {how}"
+                self._reject(sentence, test, engine=self.plan.engine.name, how=how)
+            del pending[:1]
+        return ended
+
+    def _reject(self, template: str, test: int, **arguments: Said | str) -> None:
+        """Note that a test fails on a correct engine; raise NotGradable if none may."""
+        error = NotGradable(template, test=self.said(test), **arguments)
+        if not self.plan.partial:
+            raise error
+        self.rejection = self.rejection or error
+
+    def _passing(self) -> list[int]:
+        """Return the tests that count and pass; others may be skipped, for example."""
+        return [test for test, ended in self.counted.items() if ended.result == "passed"]
+
+    def _require_tests(self) -> None:
+        """Raise NotGradable if no test is left."""
+        if self._passing():
+            return
+        if self.rejection:
+            raise self.rejection
+        if self.flaky:
+            raise NotGradable("no test passes on the correct engine the same way three times")
+        self._note_uncounted()
+        raise NotGradable("no test passes on the correct engine")
 
     def _run_on_variants(self) -> None:
         variants = list(self.plan.variants)
@@ -207,22 +265,22 @@ class _Grading:
         for variant in variants:
             failed = self._failed_twice(self.plan.correct(variant))
             note = variant.page.title if failed else ""
-            passed = len(self.counted) - len(failed)
+            passed = len([test for test in self._passing() if test not in failed])
             names = list(map(self.name, failed))
             self.correct.append(CorrectEngine(variant.page.id, passed, names, note))
             if failed:
                 rejecting.append((failed[0], variant.page))
+            for test in failed:
+                self.excluded.add(test)
         if rejecting:
             test, page = rejecting[0]
             more = len(rejecting) - 1
             others = f", and {more} more" if more else ""
-            raise NotGradable(
-                "{test} fails on a correct engine: {title} ({id}{others})",
-                test=self.said(test),
-                title=page.title,
-                id=page.id,
-                others=others,
-            )
+            sentence = "{test} fails on a correct engine: {title} ({id}{others})"
+            self._reject(sentence, test, title=page.title, id=page.id, others=others)
+        for test in self.excluded:
+            self.counted.pop(test, None)
+        self._require_tests()
 
     def _failed_twice(self, codes: PackedCodes) -> list[int]:
         """Return the tests that fail on a correct engine; those that fail only once are flaky.
@@ -238,17 +296,18 @@ class _Grading:
         return sorted(failed & again)
 
     def _failed(self, codes: PackedCodes) -> set[int]:
-        """Return the tests that fail on a correct engine, and the first that does not end there."""
-        tests = self.reaching(codes)
-        if not tests:
-            return set()
-        observed = self.processes.observe(codes, tests)
-        if observed.path == "reloaded" and len(tests) < len(self.counted):
-            # What ran during the collection has also changed, and may matter to any test.
-            tests = list(self.counted)
-            observed = self.processes.observe(codes, tests, reload=True)
-        missing = [test for test in tests if test not in observed.ended]
-        return {*observed.failed, *missing[:1]}
+        """Return the tests that fail on a correct engine, or do not end there."""
+        tests, failed, reload = self.reaching(codes), set[int](), False
+        while tests:
+            observed = self.processes.observe(codes, tests, reload=reload)
+            if observed.path == "reloaded" and not reload and len(tests) < len(self.counted):
+                # What ran during the collection has also changed, and may matter to any test.
+                tests, reload = list(self.counted), True
+                continue
+            missing = [test for test in tests if test not in observed.ended]
+            failed |= {*observed.failed, *missing[:1]}
+            tests = missing[1:]
+        return failed
 
     def _leave_out(self, test: int) -> None:
         self.flaky.add(test)
@@ -263,11 +322,44 @@ class _Grading:
         for done, mutant in enumerate(pending):
             self.progress(done, len(pending))
             results[mutant.page.id] = self._judge(mutant)
-        while doubtful := [m for m in pending if self._is_doubtful(m)]:
-            for mutant in doubtful:
-                results[mutant.page.id] = self._judge(mutant)
+        confirmed: set[int] = set()
+        while True:
+            while doubtful := [m for m in pending if self._is_doubtful(m)]:
+                for mutant in doubtful:
+                    results[mutant.page.id] = self._judge(mutant)
+            killers = {test for tests in self.killers.values() for test in tests} - confirmed
+            if not killers:
+                break
+            swapped = [m for m in pending if results[m.page.id].path == "swapped"]
+            self._confirm(sorted(killers), [m for m in swapped if self.killers[m.page.id]])
+            confirmed |= killers
         self.progress(len(pending), len(pending))
         self.results = [results[mutant.page.id] for mutant in self.plan.breaks]
+
+    def _confirm(self, killers: Sequence[int], killed: Sequence[Mutant]) -> None:
+        """Run tests that kill on the twins of killed breaks; one that fails there is flaky.
+
+        They have passed on twins before, so they do not recognise code. They are run together, and
+        on twins since a suite might tell the engine without a break.
+        """
+        for _ in range(CONFIRMATIONS):
+            codes: PackedCodes = {}
+            if killed:
+                mutant, number = self.random.choice(killed), self.random.randrange(self.plan.rounds)
+                codes = self.plan.pair(mutant, number).twin
+            tests = [test for test in killers if test in self.counted]
+            observed = self.processes.observe(codes, tests)
+            missing = [test for test in tests if test not in observed.ended]
+            for test in (*observed.failed, *missing[:1]):
+                self._leave_out(test)
+
+    def _note_uncounted(self) -> None:
+        """Note the tests that cannot kill: those that neither pass nor fail, and kill nothing."""
+        killers = {test for tests in self.killers.values() for test in tests}
+        for test, ended in self.counted.items():
+            result = ended.result
+            if result != "passed" and result != "failed" and test not in killers:
+                self.uncounted[self.name(test)] = result
 
     def _is_doubtful(self, mutant: Mutant) -> bool:
         """Whether a break was killed by a test that no longer counts."""
@@ -359,6 +451,22 @@ def _fate(verdict: TrialVerdict[int], reaching: Sequence[int]) -> Fate:
     if verdict.recognising:
         return "recognised"
     return "survived" if reaching else "not-reached"
+
+
+def _share(excluded: Iterable[str], passing: Iterable[str]) -> float:
+    """Return how much of a suite is excluded, in percent.
+
+    Every test function counts the same, and its parameters share that.
+    """
+    wrong = Counter(map(_function, excluded))
+    every = wrong + Counter(map(_function, passing))
+    lost = sum(count / every[name] for name, count in wrong.items())
+    return round(100 * lost / len(every), 2) if every else 0.0
+
+
+def _function(test: str) -> str:
+    file, _, name = test.partition("::")
+    return f"{file}::{name.partition('[')[0]}"
 
 
 def stage_of_survivor(infections: Sequence[Infection]) -> Stage | None:

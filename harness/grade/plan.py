@@ -127,6 +127,8 @@ class GradingPlan:
     """Whether to find out how far each surviving break gets, which needs a second pass."""
     hidden: tuple[Path, ...] = ()
     """Folders that a suite must not read, such as those of the pages; see `Limits.hidden`."""
+    partial: bool = False
+    """Whether a suite is graded without the tests that fail on a correct engine."""
     rounds: int = ROUNDS
     """The number of rewrites of a break on which a test must fail."""
     _pairs: dict[tuple[str, int], BreakAndTwin] = field(default_factory=dict, repr=False)
@@ -228,6 +230,7 @@ def plan_grading(
     limits: Limits = LIMITS,
     allow_conftest: bool = True,
     stages: bool = True,
+    partial: bool = False,
 ) -> GradingPlan:
     """Return the plan for the selected breaks, and the correct engines of a catalogue.
 
@@ -262,6 +265,7 @@ def plan_grading(
         allow_conftest,
         stages,
         hidden=catalogue.roots,
+        partial=partial,
     )
 
 

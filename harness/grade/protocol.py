@@ -113,12 +113,16 @@ class RunRequest(msgspec.Struct, frozen=True):
     """Whether to record what changed functions receive and return, and the walks."""
 
 
+TestResult = Literal["passed", "failed", "skipped", "xfailed", "xpassed"]
+"""What pytest says of a test, with one difference: `passed` is also said of a test that fails as
+its strict mark expects, since passing would make it fail."""
+
+
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """A test has ended."""
 
     test: int
-    result: Literal["passed", "failed", "other"]
-    """`other` means that the test is skipped or expected to fail."""
+    result: TestResult
     seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
     raised: Raised = Raised()
     """The first exception of a test that fails."""

@@ -78,6 +78,9 @@ class CodeCalls:
                 self._called[id(code)] = code
 
 
+_OPTIMIZED = 0x1
+"""The flag of a function's code, which that of a module or a class does not have."""
+
 CALLS = CodeCalls()
 """The recording of this process."""
 
@@ -114,6 +117,19 @@ class Code:
         """Return the numbers of the code objects that belong to the engine."""
         own = [code for code in codes if code.co_filename in self.paths]
         return {self._numbers.get((code.co_filename, code), -1) for code in own}
+
+    def public(self) -> dict[int, str]:
+        """Return the names of the public functions and methods by their numbers."""
+        functions = {
+            number: code.co_qualname
+            for (_, code), number in self._numbers.items()
+            if code.co_flags & _OPTIMIZED
+        }
+        return {
+            number: name
+            for number, name in functions.items()
+            if all(part.isidentifier() and part[0] != "_" for part in name.split("."))
+        }
 
     def changed(self, pairs: Sequence[Replacement]) -> set[int]:
         """Return the numbers of the functions that behave differently after a swap."""

@@ -23,10 +23,11 @@ import pytest
 from _pytest._code.code import ExceptionChainRepr, ReprFileLocation, ReprTraceback
 from _pytest.fixtures import FixtureLookupError
 from _pytest.runner import runtestprotocol
+from _pytest.skipping import xfailed_key
 
 from harness.core.run import message_of
 from harness.engines.loading import FileCodes, Replacement, find_in_memory
-from harness.grade.protocol import LONGEST_MESSAGE, Raised
+from harness.grade.protocol import LONGEST_MESSAGE, Raised, TestResult
 from harness.grade.reach import CALLS, Code
 
 
@@ -65,13 +66,13 @@ class Outcomes:
     """A plugin that runs tests without reporting them, and notes how the last one ended."""
 
     def __init__(self) -> None:
-        self.result: Literal["passed", "failed", "other"] = "other"
+        self.result: TestResult = "skipped"
         self.raised = Raised()
         """The exception of a test that failed."""
 
     def run(self, item: pytest.Item, following: pytest.Item | None) -> None:
         """Run a test with its fixtures; `following` is the test that comes next."""
-        self.result, self.raised = "other", Raised()
+        self.result, self.raised = "skipped", Raised()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
     @pytest.hookimpl(tryfirst=True)
@@ -83,11 +84,8 @@ class Outcomes:
             self.result = "failed"
             if not self.raised.type:  # it passes, although its mark says that it must fail
                 self.raised = Raised(f"Failed: {failed[0].longrepr}"[:LONGEST_MESSAGE], "Failed")
-        elif self.result != "failed" and any(
-            report.when == "call" and report.passed and not hasattr(report, "wasxfail")
-            for report in reports
-        ):
-            self.result = "passed"
+        elif self.result != "failed":
+            self.result = _result(item, next((r for r in reports if r.when == "call"), reports[0]))
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -118,6 +116,25 @@ class Outcomes:
         return pytest.TestReport(
             item.nodeid, item.location, keywords, "failed", traceback, call.when
         )
+
+
+def _result(item: pytest.Item, report: pytest.TestReport) -> TestResult:
+    """Return the result of a test that does not fail; `report` is of its call, or its setup."""
+    if not hasattr(report, "wasxfail"):
+        return "passed" if report.passed else "skipped"
+    if report.passed:
+        return "xpassed"
+    return "passed" if must_fail(item) else "xfailed"
+
+
+def must_fail(item: pytest.Item) -> bool:
+    """Whether a test that was run is expected to fail, so strictly that it fails if it passes."""
+    mark = item.stash.get(xfailed_key, None)
+    if mark is not None and mark.strict and mark.run:
+        return True
+    # pytest takes the mark of `unittest` as strict.
+    marked = (getattr(item, "obj", None), getattr(item, "cls", None))
+    return any(getattr(one, "__unittest_expecting_failure__", False) for one in marked)
 
 
 def describe(error: BaseException) -> Raised:

@@ -25,6 +25,10 @@ it; only tests fail that also fail on correct code with other text; it has no si
 engine."""
 
 
+UncountedResult = Literal["skipped", "xfailed", "xpassed"]
+"""The result of a test that neither passes nor fails."""
+
+
 class BreakResult(msgspec.Struct, frozen=True):
     """What became of one break."""
 
@@ -70,7 +74,7 @@ class SuiteReport(msgspec.Struct, frozen=True):
     """The arguments that name the tests."""
     engine: str
     gradable: bool
-    """Whether the tests pass without a break."""
+    """Whether all tests pass on the correct engines."""
     reason: str
     """Why the suite cannot be graded."""
     tests: int
@@ -82,8 +86,15 @@ class SuiteReport(msgspec.Struct, frozen=True):
     correct: list[CorrectEngine] = []
     """The correct engines that the tests were run on first."""
     flaky: list[str] = []
-    """The tests whose results on the clean engine are not always the same; they do not count."""
-
+    """The tests whose results on correct code are not always the same; they do not count."""
+    excluded: list[str] = []
+    """The tests that fail on a correct engine. If there are others, `breaks` is what those do."""
+    cost: float = 0.0
+    """The share of the tests that are excluded, in percent."""
+    uncounted: dict[str, UncountedResult] = {}
+    """The tests that cannot kill, since they neither pass nor fail, with their results."""
+    uncalled: list[str] = []
+    """The public functions of the engine that no test calls."""
     stated: str = ""
     """The reason as a student may read it: without text that a run has chosen."""
     shown: dict[str, str] = {}

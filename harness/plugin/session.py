@@ -22,7 +22,7 @@ from harness.engines.engine import Engine, find_engine
 from harness.grade.feedback import disclose
 from harness.grade.mutants import Mutant, mutants, select
 from harness.grade.reach import CALLS, Code
-from harness.grade.running import Recording, fix_hypothesis
+from harness.grade.running import Recording, fix_hypothesis, must_fail
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page
@@ -165,6 +165,8 @@ class BreaksSession:
             yield
         self.cpu_seconds += time.process_time() - used
         self.calls[item.nodeid] = record.called
+        if must_fail(item):  # it can fail by passing, and so it can kill
+            self.passed.add(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note which tests pass, and how long they take."""

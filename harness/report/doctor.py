@@ -34,7 +34,7 @@ def in_json(diagnosis: Diagnosis) -> dict[str, Any]:
         {"root": root_of(defect), **record}
         for defect, record in zip(diagnosis.defects, table["defects"], strict=True)
     ]
-    return table | {"defects": defects} | notes(diagnosis)
+    return table | {"defects": defects} | how_it_works(diagnosis)
 
 
 HEADINGS: Mapping[str, Message] = {
@@ -45,7 +45,7 @@ HEADINGS: Mapping[str, Message] = {
 """The headings of the notes."""
 
 
-def notes(diagnosis: Diagnosis) -> dict[str, list[str]]:
+def how_it_works(diagnosis: Diagnosis) -> dict[str, list[str]]:
     """Return how the engine works, line by line, under the keys of `HEADINGS`."""
     return {
         "storage": list(storage(diagnosis)),
@@ -339,7 +339,7 @@ def _show_everything(console: Screen, diagnosis: Diagnosis) -> None:
     console.print(Text.assemble(*heading))
     console.print(Text("How breaklab calls it", "bold"))
     _show_table(console, diagnosis.interface.items())
-    for key, lines in notes(diagnosis).items():
+    for key, lines in how_it_works(diagnosis).items():
         if lines:
             console.print(Text(str(HEADINGS[key]), "bold"))
             for line in lines:

@@ -161,6 +161,7 @@ def open_suite_grader(arguments: Mapping[str, Any], seed: bytes) -> Grader:
         seed=seed,
         limits=replace(LIMITS, cpu_seconds=options.limit, seconds=3.0 * options.limit),
         allow_conftest=options.allow_conftest,
+        partial=True,  # whether that counts is decided when results are shown
     )
     plan = replace(plan, hidden=(*plan.hidden, COPIES, *map(Path, options.hidden)))
     return Grader(partial(grade_suite, plan=plan), settings_of(plan), plan.prepare)

@@ -7,14 +7,15 @@ stored. What is stored does not depend on the weights, so they may change withou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from harness.grade.cohort.results import ResultReader, SubmissionResult, result_files
-from harness.grade.suite import EVEN, Fate, SuiteReport, Weights, counting, scores
+from harness.grade.feedback import disclose
+from harness.grade.suite import EVEN, BreakResult, Fate, Weights, counting
 
 
 class SubmissionRow(msgspec.Struct, frozen=True):
@@ -35,6 +36,8 @@ class SubmissionRow(msgspec.Struct, frozen=True):
     flaky: int
     """The number of tests that do not count because their results vary."""
     points: float | None
+    excluded: int
+    """The number of tests that fail on a correct engine."""
     levels: dict[int, float | None]
     """The score by level, and by family."""
     families: dict[str, float | None]
@@ -76,16 +79,21 @@ class Tally:
         return [row for row in self.rows if row.gradable]
 
 
-def tally(out: Path, roster: Mapping[str, str], weights: Weights = EVEN) -> Tally:
-    """Count the results in a folder, one for each submission."""
+def tally(
+    out: Path, roster: Mapping[str, str], weights: Weights = EVEN, *, partial: bool = False
+) -> Tally:
+    """Count the results in a folder, one for each submission.
+
+    With `partial`, a suite is graded without the tests that fail on a correct engine.
+    """
     reader = ResultReader(SubmissionResult)
     rows: dict[str, SubmissionRow] = {}
     counts: dict[str, BreakCount] = {}
     failed: list[str] = []
     for result in results_in(out, roster, reader):
-        rows[result.submission] = _row(result, weights)
+        row = rows[result.submission] = _row(result, weights, partial)
         if result.final:
-            _count(result.report, weights, counts)
+            _count(result.report.breaks if row.gradable else [], weights, counts)
         else:
             failed.append(result.submission)
     return Tally(
@@ -117,30 +125,30 @@ def results_in(
     yield from (result for name, result in failed.items() if name not in final)
 
 
-def _row(result: SubmissionResult, weights: Weights) -> SubmissionRow:
+def _row(result: SubmissionResult, weights: Weights, partial: bool) -> SubmissionRow:
     report = result.report
-    judged = counting(report.breaks, weights)
-    fates = Counter(one.fate for one in judged)
-    totals = scores(judged, weights)
+    grade = disclose(report, "names", weights, partial=partial)
+    fates = Counter(one.fate for one in counting(report.breaks, weights) if grade.gradable)
     return SubmissionRow(
         submission=result.submission,
-        gradable=report.gradable,
-        reason=report.reason,
-        score=totals.total.score if report.gradable else None,
-        killed=totals.total.killed,
-        of=totals.total.of,
+        gradable=grade.gradable,
+        reason=grade.reason,
+        score=grade.score,
+        killed=grade.killed,
+        of=grade.of,
         survived=fates["survived"],
         not_reached=fates["not-reached"],
         recognised=fates["recognised"],
         tests=report.tests,
         flaky=len(report.flaky),
-        points=totals.total.points if report.gradable else None,
-        levels={level: score.score for level, score in totals.levels.items()},
-        families={family: score.score for family, score in totals.families.items()},
+        points=grade.points,
+        excluded=len(report.excluded),
+        levels={level: score.score for level, score in grade.levels.items()},
+        families={family: score.score for family, score in (grade.families or {}).items()},
     )
 
 
-def _count(report: SuiteReport, weights: Weights, counts: dict[str, BreakCount]) -> None:
-    for result in counting(report.breaks, weights) if report.gradable else ():
+def _count(results: Sequence[BreakResult], weights: Weights, counts: dict[str, BreakCount]) -> None:
+    for result in counting(results, weights):
         empty = BreakCount(result.break_, result.family, result.level)
         counts.setdefault(result.break_, empty).fates[result.fate] += 1

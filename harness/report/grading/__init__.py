@@ -13,6 +13,7 @@ from harness.grade.feedback import Feedback, Grade
 from harness.report.language import ENGLISH, Language
 
 Format = Literal["text", "json", "html", "junit", "gradescope", "prairielearn", "sarif"]
+"""The formats of a grade, which shows what its level of feedback allows."""
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 SUFFIXES: dict[Format, str] = {

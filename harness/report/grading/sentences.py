@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.vocabulary import Stage, shortened, some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
+from harness.grade.suite import UncountedResult
 
 MOST_OF_A_NAME = 60
 """The number of characters to show of a test's name: its author may choose any."""
@@ -58,7 +59,8 @@ def name_of(node: str) -> str:
 
     It is made visible here, since a web page shows the strings of JSON without their escapes.
     """
-    name, bracket, parameters = node.partition("[")
+    _, scoped, inside = node.partition("::")  # a folder may be called `a[1]`
+    name, bracket, parameters = (inside if scoped else node).partition("[")
     return shortened(visible(name.rpartition("::")[2] + bracket + parameters), MOST_OF_A_NAME)
 
 
@@ -67,15 +69,56 @@ def names_of(nodes: Sequence[str]) -> str:
     return some(list(map(name_of, nodes)), MOST_TESTS)
 
 
+UNCOUNTED: Mapping[UncountedResult, str] = {
+    "skipped": "they are skipped",
+    "xfailed": "they are expected to fail, and may also pass (xfail without strict=True)",
+    "xpassed": "they are expected to fail, and may also pass (xfail without strict=True)",
+}
+"""Why tests cannot kill, by their results on the correct engine."""
+
+
 def refusals(grade: Grade) -> Iterator[str]:
     """Yield why a suite has no score, and what its tests find on correct engines."""
     yield f"{shortened(visible(grade.reason), MOST_OF_A_REASON)}."
+    yield from failing(grade)
+    yield from uncounted(grade)
+    yield from left_out(grade)
+
+
+def exclusions(grade: Grade) -> Iterator[str]:
+    """Yield which tests a suite is graded without, and what that costs."""
+    if grade.partial:
+        count = len(grade.excluded)
+        tests = "1 test that fails" if count == 1 else f"{count} tests that fail"
+        price = f"which costs {grade.cost:g} % of the score"
+        yield f"Graded without {tests} on a correct engine, {price}"
+        yield from failing(grade)
+
+
+def notes(grade: Grade, most: int = MOST_TESTS) -> Iterator[str]:
+    """Yield what is to be said of a suite besides its score; `most` names of functions."""
+    yield from uncounted(grade)
+    yield from left_out(grade)
+    if names := grade.uncalled or []:
+        yield f"Public functions that no test calls ({len(names)}): {some(names, most)}"
+
+
+def uncounted(grade: Grade) -> Iterator[str]:
+    """Yield which tests do not count, and why."""
+    if grade.flaky:
+        yield f"Not counted, since their results vary: {names_of(grade.flaky)}"
+    for reason in dict.fromkeys(UNCOUNTED[result] for result in grade.uncounted.values()):
+        tests = [test for test, result in grade.uncounted.items() if UNCOUNTED[result] == reason]
+        yield f"Not counted, since {reason}: {names_of(tests)}"
+
+
+def failing(grade: Grade) -> Iterator[str]:
+    """Yield the tests that fail on correct engines."""
     for correct in grade.correct:
         if correct.failed:
             note = f" ({shortened(correct.note, MOST_OF_A_REASON)})" if correct.note else ""
             engine = visible(f"On the correct engine {correct.engine}{note}")
             yield f"{engine}, these tests fail: {names_of(correct.failed)}"
-    yield from left_out(grade)
 
 
 def left_out(grade: Grade) -> Iterator[str]:

@@ -9,7 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.core.vocabulary import some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.grade.suite import Score
-from harness.report.grading.sentences import left_out, names_of, reached_by, refusals, sentence
+from harness.report.grading.sentences import (
+    exclusions,
+    notes,
+    reached_by,
+    refusals,
+    sentence,
+)
 
 WIDTH = 80
 """The width of a text that is written to a file."""
@@ -47,6 +53,7 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
         yield f"No break was tried: {first}"
         yield from others
         return
+    yield from exclusions(grade)
     yield _summary(grade)
     for test, ways in (grade.refused or {}).items():
         yield f"Tried to look at the engine's code: {test or 'an import'}, with {', '.join(ways)}"
@@ -55,9 +62,7 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
     yield f"By level: {_listed(grade.levels, 'at level ')}"
     if grade.families:
         yield f"By family: {_listed(grade.families, 'in ')}"
-    if grade.flaky:
-        yield f"Not counted, since their results vary: {names_of(grade.flaky)}"
-    yield from left_out(grade)
+    yield from notes(grade, len(grade.uncalled or ()) if verbose > 0 else FEW)
     match grade.feedback:
         case "stage":
             yield from _anonymous(grade.breaks or ())

@@ -6,9 +6,9 @@ from harness.core.message import Message, message
 from harness.doctor.diagnosis import Diagnosis
 from harness.grade.feedback import Grade
 from harness.matrix.records import Matrix
-from harness.report.doctor import HEADINGS, likeness_of, notes, place_of, root_of
+from harness.report.doctor import HEADINGS, how_it_works, likeness_of, place_of, root_of
 from harness.report.grading.rows import rows
-from harness.report.grading.sentences import refusals
+from harness.report.grading.sentences import exclusions, notes, refusals
 from harness.report.html.document import fill
 from harness.report.language import ENGLISH, Language
 from harness.report.matrix import LEGEND, SIGNS
@@ -40,6 +40,8 @@ def grade_page(grade: Grade, say: Language = ENGLISH) -> str:
         say,
         grade=grade,
         refusals=[] if grade.gradable else list(refusals(grade)),
+        exclusions=list(exclusions(grade)),
+        notes=list(notes(grade)),
         scores=groups,
         rows=list(rows(grade)) if grade.feedback == "names" else [],
     )
@@ -53,7 +55,7 @@ def diagnosis_page(diagnosis: Diagnosis, say: Language = ENGLISH) -> str:
         say,
         diagnosis=diagnosis,
         headings=HEADINGS,
-        notes=notes(diagnosis),
+        notes=how_it_works(diagnosis),
         findings=[
             (defect, root_of(defect), place_of(defect), likeness_of(defect))
             for defect in diagnosis.defects

@@ -60,6 +60,59 @@ def test_a_result_is_written_to_a_file(tmp_path: Path) -> None:
     assert file.read_text().startswith("minigrad: 5 tests kill 2 of 6 breaks (33.3 %)")
 
 
+def test_one_result_is_shown_in_several_formats_and_again_from_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grading, "grade_suite", lambda *_: MIXED)
+    record, gradescope = tmp_path / "record.json", tmp_path / "results.json"
+    (tmp_path / "test_a.py").touch()
+    chosen = [*ONE_VARIANT, "--select", "sub-sign"]
+    files = [f"--format=record={record}", f"--format=gradescope={gradescope}"]
+    done = harness(
+        "grade",
+        str(tmp_path),
+        *chosen,
+        *files,
+        "--format",
+        "text",
+        "--out",
+        str(tmp_path / "shown"),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    text = (tmp_path / "shown").read_text()
+    assert "minigrad: 5 tests kill 2 of 6 breaks (33.3 %)" in text
+    again = harness("grade", "--from", str(record), f"--format=gradescope={tmp_path / 'again'}")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert (tmp_path / "again").read_text() == gradescope.read_text()
+    assert "unbroadcast-mean" not in gradescope.read_text()
+    again = harness("grade", "--from", str(record), "--feedback", "score")
+    assert again.stdout.startswith("minigrad: 5 tests kill 2 of 6 breaks (33.3 %)")
+    gradescope.write_text("{}")
+    done = harness("grade", "--from", str(gradescope))
+    assert done.returncode == 2
+    assert "is not a record of a grading" in done.stderr
+
+
+def test_the_breaks_of_a_folder_are_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[GradingPlan] = []
+
+    def grade_suite(_path: Path, plan: GradingPlan, _progress: Any) -> SuiteReport:
+        plans.append(plan)
+        return MIXED
+
+    monkeypatch.setattr(grading, "grade_suite", grade_suite)
+    (tmp_path / "test_a.py").touch()
+    folder = CATALOGUE.files["sub-sign"].parent
+    done = harness("grade", str(tmp_path), *ONE_VARIANT, "--only", str(folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    chosen = {mutant.page.id for mutant in plans[0].breaks}
+    assert "sub-sign" in chosen
+    assert {CATALOGUE.files[name].parent for name in chosen} == {folder}
+    assert not plans[0].partial
+    harness("grade", str(tmp_path), *ONE_VARIANT, "--select=sub-sign", "--format=prairielearn")
+    assert plans[1].partial
+
+
 def test_weights_are_read(tmp_path: Path) -> None:
     file = tmp_path / "weights.toml"
     file.write_text("points = 30\n")
@@ -93,6 +146,15 @@ def test_the_command_reports_a_mistake_before_it_runs_the_suite(tmp_path: Path) 
     for arguments, problem, status in (
         (["--format", "pdf"], "--format: there is no `pdf`", 2),
         (["--format", "text", "--json"], "--json cannot be combined with --format text", 2),
+        (["--format", "text", "--format", "html"], "several formats have no file: text, html", 2),
+        (["--format", "text=a.txt", "--out", "b.txt"], "--out is for a format without a file", 2),
+        (["--from", "record.json"], "name a suite, or a record", 2),
+        (["--only", str(tmp_path)], "there is no break in", 2),
+        (
+            ["--only", str(tmp_path), "--select", "sub-sign"],
+            "--only cannot be combined with --select",
+            2,
+        ),
         (["--out", str(tmp_path / "none" / "results")], "results cannot be written", 3),
         (
             ["--select", "sub-sign", "--weights", str(weights)],

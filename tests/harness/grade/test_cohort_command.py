@@ -55,12 +55,12 @@ def test_a_submission_sees_neither_the_others_nor_the_seed(folder: Path) -> None
 
 def test_the_scores_have_a_row_for_every_submission(folder: Path) -> None:
     head, *rows = (folder / "out" / "scores.csv").read_text().splitlines()
-    assert head.endswith(",points,level 1,family broadcasting,family op-formulas")
+    assert head.endswith(",points,excluded,level 1,family broadcasting,family op-formulas")
     assert rows[:3] == [
-        "ada.py,yes,,50,1,2,0,1,0,1,0,50,50,100,0",
+        "ada.py,yes,,50,1,2,0,1,0,1,0,50,0,50,100,0",
         "bea,no,test_bea.py::test_a fails on the correct engine: AssertionError: assert <object "
-        "object at 0x...> == 1 + where <object object at 0x...> = object(),,0,0,0,0,0,0,0,,,,",
-        "cleo,no,there is no file test_*.py or *_test.py in it,,0,0,0,0,0,0,0,,,,",
+        "object at 0x...> == 1 + where <object object at 0x...> = object(),,0,0,0,0,0,0,0,,1,,,",
+        "cleo,no,there is no file test_*.py or *_test.py in it,,0,0,0,0,0,0,0,,0,,,",
     ]
     assert "| `sub-sign` | " in (folder / "out" / "missed.md").read_text()
     assert (folder / "printed").read_text().startswith("4 submissions graded: ")
@@ -87,7 +87,7 @@ def test_weights_and_feedback_may_be_chosen_afterwards(
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(": scores.csv, missed.md, feedback/ (4 files)\n")
     assert (out / "scores.csv").read_text().splitlines()[1] == (
-        "ada.py,yes,,75,1,2,0,1,0,1,0,15,75,100,0"
+        "ada.py,yes,,75,1,2,0,1,0,1,0,15,0,75,100,0"
     )
     assert (out / "results.jsonl").read_bytes() == stored
     ada = (out / "feedback" / "ada.py.txt").read_text()

@@ -16,6 +16,7 @@ from harness.core.errors import UsageError
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.exploration import explore
 from harness.grade import processes
+from harness.grade.feedback import disclose
 from harness.grade.files import SubmittedFiles
 from harness.grade.grading import grade_suite
 from harness.grade.plan import GradingPlan, plan_grading
@@ -294,6 +295,72 @@ def test_slope_of_relu_at_0():
     assert (engine.engine, engine.note) == ("relu-mask-ge", "A ReLU with slope 1 at 0")
 
 
+PARTIAL = """
+import os
+
+import pytest
+from minigrad import tensor
+
+
+def slope(use):
+    a = tensor([0.0], requires_grad=True)
+    use(a).sum().backward()
+    return a.grad[0]
+
+
+def test_wrong():
+    assert slope(lambda a: 1 - a) == 1
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_relu(number):
+    assert slope(lambda a: (a + number).relu()) == number
+
+
+def test_sub():
+    assert slope(lambda a: 1 - a) == -1
+
+
+def test_exit():
+    os._exit(0)
+
+
+def test_add():
+    assert slope(lambda a: 1 + a) == 1
+"""
+
+
+def test_a_suite_is_graded_without_the_tests_that_fail_on_a_correct_engine(tmp_path: Path) -> None:
+    """Of five functions, two fail, and one does with half of its parameters."""
+    suite = write(tmp_path, test_mine=PARTIAL)
+    graded = grade_suite(suite, plan("sub-sign", correct=("relu-mask-ge",), partial=True))
+    assert not graded.gradable
+    assert "test_exit does not end" in graded.reason
+    assert [test.rpartition("::")[2] for test in graded.excluded] == [
+        "test_wrong",
+        "test_relu[0]",
+        "test_exit",
+    ]
+    assert (graded.tests, graded.cost) == (3, 50.0)
+    assert [(result.fate, result.by) for result in graded.breaks] == [
+        ("killed", ["test_mine.py::test_sub"])
+    ]
+    assert [(engine.engine, engine.passed, len(engine.failed)) for engine in graded.correct] == [
+        ("minigrad", 4, 2),
+        ("relu-mask-ge", 3, 1),
+    ]
+    grade = disclose(graded, partial=True)
+    assert (grade.gradable, grade.score, grade.points, grade.cost) == (True, 50.0, 50.0, 50.0)
+    assert disclose(graded).score is None
+
+
+def test_a_suite_of_which_no_test_is_left_is_not_gradable(tmp_path: Path) -> None:
+    suite = write(tmp_path, test_mine="def test_wrong():\n    assert False\n")
+    graded = grade_suite(suite, plan("sub-sign", partial=True))
+    assert graded.reason.startswith("test_mine.py::test_wrong fails on the correct engine")
+    assert (graded.breaks, disclose(graded, partial=True).gradable) == ([], False)
+
+
 def test_the_required_variants_give_the_same_results_apart_from_conventions() -> None:
     ids = {mutant.page.id for mutant in plan("sub-sign", correct=None).variants}
     assert {"relu-mask-ge", "sub-is-add-of-neg", "max-ties-first"} <= ids
@@ -316,6 +383,95 @@ def test_now_and_then():
     assert graded.flaky == ["test_flaky.py::test_now_and_then"]
     fates = {result.break_: result.fate for result in graded.breaks}
     assert fates == {"sub-sign": "killed", "tanh-uses-input": "not-reached"}
+
+
+EXPECTED_TO_FAIL = """
+import unittest
+
+import pytest
+from minigrad import tensor
+
+
+def slope():
+    a = tensor([1.0], requires_grad=True)
+    (1 - a).sum().backward()
+    return a.grad[0]
+
+
+@pytest.mark.xfail(strict=True)
+def test_strict():
+    assert slope() == 1
+
+
+class TestExpected(unittest.TestCase):
+    @unittest.expectedFailure
+    def test_unittest(self):
+        assert slope() == 1
+
+
+@pytest.mark.xfail
+def test_lenient():
+    assert slope() == 1
+
+
+@pytest.mark.xfail
+def test_needless():
+    assert slope() == -1
+
+
+@pytest.mark.skip
+def test_skipped():
+    assert slope() == -1
+
+
+def test_skipped_at_run_time():
+    if slope() == -1:
+        pytest.skip()
+    assert False
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["test_strict", "test_unittest", "test_lenient", "test_skipped_at_run_time"]
+)
+def test_a_test_that_neither_passes_nor_fails_kills_as_in_plain_pytest(
+    name: str, tmp_path: Path
+) -> None:
+    """On this break, the slope is 1: what must fail passes, and what was skipped fails."""
+    suite = f"{EXPECTED_TO_FAIL}\n\ndef test_add():\n    assert tensor([1.0]).data[0] == 1\n"
+    for other in ("test_strict", "test_unittest", "test_lenient", "test_skipped_at_run_time"):
+        suite = suite if other == name else suite.replace(other, f"not_{other}")
+    graded = grade_suite(write(tmp_path, test_mine=suite), plan("sub-sign"))
+    (result,) = graded.breaks
+    kills = name != "test_lenient"
+    assert [test.rpartition("::")[2] for test in result.by] == ([name] if kills else [])
+    uncounted = {test.rpartition("::")[2]: how for test, how in graded.uncounted.items()}
+    rest = {} if kills else {"test_lenient": "xfailed"}
+    assert uncounted == {"test_needless": "xpassed", "test_skipped": "skipped", **rest}
+
+
+def test_a_test_that_begins_to_fail_keeps_no_kill(tmp_path: Path) -> None:
+    """It kills in the first runs, which have one process each, and fails on twins later."""
+    suite = """
+import os
+from minigrad import tensor
+
+FIRST = os.getpid()
+
+def slope():
+    a = tensor([1.0], requires_grad=True)
+    (1 - a).sum().backward()
+    return a.grad[0]
+
+def test_sometimes():
+    assert slope() == -1 and os.getpid() - FIRST < 10
+"""
+    graded = grade_suite(write(tmp_path, test_mine=suite), plan("sub-sign"))
+    assert [result.fate for result in graded.breaks] == ["not-reached"]
+    assert graded.flaky == ["test_mine.py::test_sometimes"]
+    steady = suite.replace("< 10", "< 10 or slope() == -1")
+    graded = grade_suite(write(tmp_path, test_mine=steady), plan("sub-sign"))
+    assert [result.fate for result in graded.breaks] == ["killed"]
 
 
 def test_properties_of_hypothesis_are_graded() -> None:
@@ -372,7 +528,7 @@ def test_files_that_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "test_link.py").symlink_to("/etc/passwd")
     reason = "`test_link.py` is a symbolic link; hand in the file itself"
     assert grade_suite(tmp_path, plan("sub-sign")).reason == reason
-    strange = tmp_path / "test[1].py"
+    strange = tmp_path / "test::1.py"
     strange.touch()
     assert "rename it" in grade_suite(strange, plan("sub-sign")).reason
     with pytest.raises(UsageError):
