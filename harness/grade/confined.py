@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from _pytest.config import ConftestImportFailure, _prepareconfig
+from _pytest.config import ConftestImportFailure, _prepareconfig, default_plugins
 
 from harness.answer_key.walks import visits
 from harness.engines.engine import Dialect
@@ -73,7 +73,7 @@ SETTINGS = "pytest.ini"
 
 def open_host(*libraries: str) -> Prepare:
     """In a host: import the libraries; return the function that prepares tasks for children."""
-    for library in libraries:
+    for library in (*(f"_pytest.{plugin}" for plugin in default_plugins), *libraries):
         with contextlib.suppress(ImportError):
             importlib.import_module(library)
     warm_hypothesis()
@@ -153,7 +153,8 @@ def _collect(task: HostedEngine, order: Collect) -> tuple[_Suite, Collected]:
     changed = unpack(order.changed)
     find_in_memory(Path(task.root), task.sources, changed)
     fix_hypothesis()
-    CALLS.start()
+    if not changed:  # with changes, nothing is swapped afterwards
+        CALLS.start()
     try:
         engine = _EngineFixture(task.dialect)
         session = _session(order, [problems, engine])
@@ -164,7 +165,7 @@ def _collect(task: HostedEngine, order: Collect) -> tuple[_Suite, Collected]:
             engine.load()  # once, and not in every fork
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
         problems.note(error)
-    complete = CALLS.stop()
+    complete = CALLS.stop()  # False if it has not been started
     suite.keep_files()
     if len(items) > MOST_TESTS:
         return suite, Collected([], f"it has more than {MOST_TESTS} tests", "many")
@@ -173,8 +174,7 @@ def _collect(task: HostedEngine, order: Collect) -> tuple[_Suite, Collected]:
     if not items:
         return suite, Collected([], "it has no tests", "empty")
     called = list(CALLS.take())
-    known = called if complete and not changed else None
-    suite.tests = CollectedSuite(items, suite.code, known)
+    suite.tests = CollectedSuite(items, suite.code, called if complete else None)
     return suite, Collected([item.nodeid for item in items])
 
 

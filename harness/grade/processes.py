@@ -64,6 +64,10 @@ _LIMITS = frozenset({"TimeLimit", "ProcessorTimeLimit", "SIGKILL"})
 _FORKS = 3000
 """The number of processes that one suite may start in all."""
 
+_SLOW = "hypothesis", "torch"
+"""Libraries that a host imports for all submissions that name them: importing one takes longer than
+most suites. Other submissions have a host without them, whose forks cost less."""
+
 
 @dataclass(frozen=True)
 class EngineResults:
@@ -113,27 +117,32 @@ class Processes:
         record: bool = False,
         trail: bool = False,
         reload: bool = False,
+        if_reloaded: Sequence[int] | None = None,
     ) -> EngineResults:
         """Run tests on the engine with these files changed.
 
-        What cannot be replaced is loaded by a new process, as everything is with `reload`. Raises
-        NotGradable if the processes end too often.
+        What cannot be replaced is loaded by a new process, as everything is with `reload`; that
+        process runs the tests `if_reloaded`, by default the same ones. Raises NotGradable if the
+        processes end too often.
         """
         seconds, cpu_seconds = self.limits.seconds, float(self.limits.cpu_seconds)
         if self.seconds:
             seconds = min(seconds, PATIENCE + 20 * self.seconds)
             cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
-        each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
-        run = RunRequest(
-            changed, list(tests), seconds, cpu_seconds, each, until, stop, record, trail
-        )
+
+        def request(changed: PackedCodes, tests: Sequence[int]) -> RunRequest:
+            each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
+            return RunRequest(
+                changed, list(tests), seconds, cpu_seconds, each, until, stop, record, trail
+            )
+
         if not reload:
             if self._main is None:
                 self._main = self._start()
-            observed = self._observed(self._main, run)
+            observed = self._observed(self._main, request(changed, tests))
             if observed is not None:
                 return observed
-        return self._reloaded(changed, msgspec.structs.replace(run, changed={}))
+        return self._reloaded(changed, request({}, tests if if_reloaded is None else if_reloaded))
 
     def close(self) -> None:
         """End all processes, and everything that they have started."""
@@ -270,9 +279,10 @@ class _SuiteProcess:
                 "a suite can be graded only on a system with `fork`", "use Linux, for example"
             )
         self.limits, self.lost = limits, False
-        libraries = ["numpy.testing"]
-        libraries += ["hypothesis"] if any(b"hypothesis" in f for f in order.files.values()) else []
-        opening = Opening("harness.grade.confined:open_host", tuple(libraries))
+        libraries = [
+            name for name in _SLOW if any(name.encode() in f for f in order.files.values())
+        ]
+        opening = Opening("harness.grade.confined:open_host", ("numpy.testing", *libraries))
         data = msgspec.msgpack.encode(task)
         self.worker: Worker = hosted_worker(opening, data, limits, _FORKS)
         reply = self._request("collecting the tests", order)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -24,6 +26,10 @@ PARTS = 500
 
 ENDS = 32
 """The number of parts that are digested at either end of a long sequence."""
+
+_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
+_NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_PLAIN = (*_NUMBERS, str, list, tuple, dict)
 
 MARGIN = 256
 """How far two ways of computing a number may differ, in multiples of its rounding error."""
@@ -70,7 +76,7 @@ class NumbersDigest:
     def add(self, value: Any, seed: float, depth: int) -> None:
         """Add a value at the place that `seed` stands for."""
         self.parts += 1
-        if isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
+        if isinstance(value, _NUMBERS):
             array = np.asarray(value)
             if array.dtype.kind in "biufc":
                 self._project(array, seed)
@@ -80,7 +86,7 @@ class NumbersDigest:
             return
         elif isinstance(value, str | bytes | slice):
             self._constant(repr(value))
-        elif isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType | MethodType):
+        elif isinstance(value, _NAMED):
             self._constant(getattr(value, "__name__", ""))
         elif depth and self.parts <= PARTS:
             self._container(value, seed, depth)
@@ -115,10 +121,13 @@ class NumbersDigest:
 
     def _project(self, array: NumericArray, seed: float) -> None:
         """Add the finite numbers to the projection, the others and their places to the checksum."""
-        kind = array.dtype.kind
-        eps = float(np.finfo(array.dtype).eps) if kind in "fc" else 0.0
-        if kind == "c":
+        relative = _relative_error(array.dtype)
+        if array.dtype.kind == "c":
             array = np.stack([array.real, array.imag])
+        elif not array.ndim and math.isfinite(number := float(array)):  # the usual case, made quick
+            self.rounding += relative * abs(number)
+            self.projection += number * _factor(seed)
+            return
         numbers = array.astype(np.float64)
         finite = np.isfinite(numbers)
         if not finite.all():
@@ -126,7 +135,7 @@ class NumbersDigest:
             numbers = np.where(finite, numbers, 0.0)
         with np.errstate(all="ignore"):
             size = float(np.abs(numbers).max(initial=0.0))
-            small = min(MARGIN * eps, MOST) * size
+            small = relative * size
             # Errors of the entries have either sign: their sum grows as the root of their number.
             self.rounding += small * float(np.sqrt(np.square(numbers / (size or 1.0)).sum()))
             axes = [axis for axis in range(numbers.ndim) if not _is_repeated(numbers, axis, small)]
@@ -134,9 +143,21 @@ class NumbersDigest:
             for axis in reversed(axes):
                 weights = _weights(numbers.shape[-1], place=array.ndim - axis - 1)
                 numbers = numbers @ weights
-            self.projection += float(numbers) * (2.0 + float(np.cos(seed)))
+            self.projection += float(numbers) * _factor(seed)
 
 
+@lru_cache(maxsize=64)
+def _relative_error(dtype: np.dtype[Any]) -> float:
+    eps = float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
+    return min(MARGIN * eps, MOST)
+
+
+@lru_cache(maxsize=4096)
+def _factor(seed: float) -> float:
+    return 2.0 + float(np.cos(seed))
+
+
+@lru_cache(maxsize=256)
 def _weights(length: int, place: int) -> NumericArray:
     """Return irregular numbers for an axis, the last of which has place 0; none is near zero."""
     places = np.arange(length)
@@ -160,8 +181,7 @@ def _is_numeric(value: object) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    numbers = np.ndarray | np.generic | bool | int | float | complex
-    return value is None or isinstance(value, numbers | str | list | tuple | dict)
+    return value is None or isinstance(value, _PLAIN)
 
 
 def _seed(name: str) -> float:
