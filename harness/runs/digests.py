@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,35 +120,57 @@ class NumbersDigest:
 
     def _project(self, array: NumericArray, seed: float) -> None:
         """Add the finite numbers to the projection, the others and their places to the checksum."""
-        relative = _relative_error(array.dtype)
-        if array.dtype.kind == "c":
-            array = np.stack([array.real, array.imag])
-        elif not array.ndim and math.isfinite(number := float(array)):  # the usual case, made quick
-            self.rounding += relative * abs(number)
-            self.projection += number * _factor(seed)
-            return
-        numbers = array.astype(np.float64)
-        finite = np.isfinite(numbers)
-        if not finite.all():
-            self.checksum = zlib.crc32(np.where(finite, 0.0, numbers).tobytes(), self.checksum)
-            numbers = np.where(finite, numbers, 0.0)
-        with np.errstate(all="ignore"):
-            size = float(np.abs(numbers).max(initial=0.0))
-            small = relative * size
-            # Errors of the entries have either sign: their sum grows as the root of their number.
-            self.rounding += small * float(np.sqrt(np.square(numbers / (size or 1.0)).sum()))
-            axes = [axis for axis in range(numbers.ndim) if not _is_repeated(numbers, axis, small)]
-            numbers = numbers[tuple(np.s_[:] if i in axes else 0 for i in range(numbers.ndim))]
-            for axis in reversed(axes):
-                weights = _weights(numbers.shape[-1], place=array.ndim - axis - 1)
-                numbers = numbers @ weights
-            self.projection += float(numbers) * _factor(seed)
+        if array.nbytes <= _SMALL:
+            projected = _projected_again(array.tobytes(), array.dtype, array.shape)
+        else:
+            projected = _projected(array)
+        if projected.others:
+            self.checksum = zlib.crc32(projected.others, self.checksum)
+        self.rounding += projected.rounding
+        self.projection += projected.projection * _factor(seed)
 
 
-@lru_cache(maxsize=64)
-def _relative_error(dtype: np.dtype[Any]) -> float:
-    eps = float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
-    return min(MARGIN * eps, MOST)
+class _Projected(NamedTuple):
+    """An array as a digest sees it."""
+
+    projection: float
+    rounding: float
+    others: bytes
+    """The numbers that are not finite, in their places; empty if all are finite."""
+
+
+_SMALL = 1024
+"""The size of the arrays, in bytes, whose projections are remembered: the same numbers occur again
+and again, before and after a call, and as operands of other nodes."""
+
+
+@lru_cache(maxsize=8192)
+def _projected_again(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> _Projected:
+    return _projected(np.frombuffer(data, dtype).reshape(shape))
+
+
+def _projected(array: NumericArray) -> _Projected:
+    kind = array.dtype.kind
+    eps = float(np.finfo(array.dtype).eps) if kind in "fc" else 0.0
+    if kind == "c":
+        array = np.stack([array.real, array.imag])
+    numbers = array.astype(np.float64)
+    finite = np.isfinite(numbers)
+    others = b""
+    if not finite.all():
+        others = np.where(finite, 0.0, numbers).tobytes()
+        numbers = np.where(finite, numbers, 0.0)
+    with np.errstate(all="ignore"):
+        size = float(np.abs(numbers).max(initial=0.0))
+        small = min(MARGIN * eps, MOST) * size
+        # Errors of the entries have either sign: their sum grows as the root of their number.
+        rounding = small * float(np.sqrt(np.square(numbers / (size or 1.0)).sum()))
+        axes = [axis for axis in range(numbers.ndim) if not _is_repeated(numbers, axis, small)]
+        numbers = numbers[tuple(np.s_[:] if i in axes else 0 for i in range(numbers.ndim))]
+        for axis in reversed(axes):
+            weights = _weights(numbers.shape[-1], place=array.ndim - axis - 1)
+            numbers = numbers @ weights
+        return _Projected(float(numbers), rounding, others)
 
 
 @lru_cache(maxsize=4096)
