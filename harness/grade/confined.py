@@ -153,8 +153,7 @@ def _collect(task: HostedEngine, order: Collect) -> tuple[_Suite, Collected]:
     changed = unpack(order.changed)
     find_in_memory(Path(task.root), task.sources, changed)
     fix_hypothesis()
-    if not changed:  # with changes, nothing is swapped afterwards
-        CALLS.start()
+    CALLS.start()
     try:
         engine = _EngineFixture(task.dialect)
         session = _session(order, [problems, engine])
@@ -165,7 +164,7 @@ def _collect(task: HostedEngine, order: Collect) -> tuple[_Suite, Collected]:
             engine.load()  # once, and not in every fork
     except BaseException as error:  # pytest's own errors, and what a module may raise at its import
         problems.note(error)
-    complete = CALLS.stop()  # False if it has not been started
+    complete = CALLS.stop()
     suite.keep_files()
     if len(items) > MOST_TESTS:
         return suite, Collected([], f"it has more than {MOST_TESTS} tests", "many")
@@ -174,7 +173,8 @@ def _collect(task: HostedEngine, order: Collect) -> tuple[_Suite, Collected]:
     if not items:
         return suite, Collected([], "it has no tests", "empty")
     called = list(CALLS.take())
-    suite.tests = CollectedSuite(items, suite.code, called if complete else None)
+    known = called if complete and not changed else None
+    suite.tests = CollectedSuite(items, suite.code, known)
     return suite, Collected([item.nodeid for item in items])
 
 

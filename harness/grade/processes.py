@@ -64,10 +64,6 @@ _LIMITS = frozenset({"TimeLimit", "ProcessorTimeLimit", "SIGKILL"})
 _FORKS = 3000
 """The number of processes that one suite may start in all."""
 
-_SLOW = "hypothesis", "torch"
-"""Libraries that a host imports for all submissions that name them: importing one takes longer than
-most suites. Other submissions have a host without them, whose forks cost less."""
-
 
 @dataclass(frozen=True)
 class EngineResults:
@@ -129,20 +125,27 @@ class Processes:
         if self.seconds:
             seconds = min(seconds, PATIENCE + 20 * self.seconds)
             cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
-
-        def request(changed: PackedCodes, tests: Sequence[int]) -> RunRequest:
-            each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
-            return RunRequest(
-                changed, list(tests), seconds, cpu_seconds, each, until, stop, record, trail
-            )
-
+        each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
+        run = RunRequest(
+            changed, list(tests), seconds, cpu_seconds, each, until, stop, record, trail
+        )
         if not reload:
             if self._main is None:
                 self._main = self._start()
-            observed = self._observed(self._main, request(changed, tests))
+            observed = self._observed(self._main, run)
             if observed is not None:
                 return observed
-        return self._reloaded(changed, request({}, tests if if_reloaded is None else if_reloaded))
+            if if_reloaded is not None:
+                return self.observe(
+                    changed,
+                    if_reloaded,
+                    until=until,
+                    stop=stop,
+                    record=record,
+                    trail=trail,
+                    reload=True,
+                )
+        return self._reloaded(changed, msgspec.structs.replace(run, changed={}))
 
     def close(self) -> None:
         """End all processes, and everything that they have started."""
@@ -270,6 +273,15 @@ def _without_libraries(folder: Path) -> list[Path]:
     return [] if any(path.is_relative_to(folder) for path in libraries) else [folder]
 
 
+_LIBRARIES = "hypothesis", "torch", "scipy"
+"""Libraries that a host imports once for all submissions that name them: importing one takes longer
+than most suites. Other submissions have a host without them, whose forks cost less."""
+
+
+def _is_named(library: str, files: Iterable[bytes]) -> bool:
+    return any(library.encode() in data for data in files)
+
+
 class _SuiteProcess:
     """A confined process that has collected the suite."""
 
@@ -279,10 +291,9 @@ class _SuiteProcess:
                 "a suite can be graded only on a system with `fork`", "use Linux, for example"
             )
         self.limits, self.lost = limits, False
-        libraries = [
-            name for name in _SLOW if any(name.encode() in f for f in order.files.values())
-        ]
-        opening = Opening("harness.grade.confined:open_host", ("numpy.testing", *libraries))
+        libraries = ["numpy.testing"]
+        libraries += [name for name in _LIBRARIES if _is_named(name, order.files.values())]
+        opening = Opening("harness.grade.confined:open_host", tuple(libraries))
         data = msgspec.msgpack.encode(task)
         self.worker: Worker = hosted_worker(opening, data, limits, _FORKS)
         reply = self._request("collecting the tests", order)
