@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from _pytest.config import ConftestImportFailure, _prepareconfig
+from _pytest.config import ConftestImportFailure, _prepareconfig, default_plugins
 
 from harness.answer_key.walks import visits
 from harness.engines.engine import Dialect
@@ -73,7 +73,7 @@ KIND = b"G"
 
 def open_host(*libraries: str) -> Prepare:
     """In a host: import the libraries; return the function that prepares tasks for children."""
-    for library in libraries:
+    for library in (*(f"_pytest.{plugin}" for plugin in default_plugins), *libraries):
         with contextlib.suppress(ImportError):
             importlib.import_module(library)
     warm_hypothesis()

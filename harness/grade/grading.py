@@ -166,9 +166,9 @@ class _Grading:
         if self.plan.stages:
             self.results = [self._with_stage(result) for result in self.results]
 
-    def reaching(self, codes: PackedCodes) -> list[int]:
-        """Return the tests that count and call a function that differs in these files."""
-        changed = self.plan.changed_functions(codes)
+    def reaching(self, mutant: Mutant) -> list[int]:
+        """Return the tests that count and call a function that differs there."""
+        changed = self.plan.changed_functions(mutant)
         return [
             test
             for test, ended in self.counted.items()
@@ -263,7 +263,7 @@ class _Grading:
         self.random.shuffle(variants)
         rejecting = []
         for variant in variants:
-            failed = self._failed_twice(self.plan.correct(variant))
+            failed = self._failed_twice(variant)
             note = variant.page.title if failed else ""
             passed = len([test for test in self._passing() if test not in failed])
             names = list(map(self.name, failed))
@@ -282,28 +282,28 @@ class _Grading:
             self.counted.pop(test, None)
         self._require_tests()
 
-    def _failed_twice(self, codes: PackedCodes) -> list[int]:
+    def _failed_twice(self, variant: Mutant) -> list[int]:
         """Return the tests that fail on a correct engine; those that fail only once are flaky.
 
         A test that calls no changed function is not run: it would behave as before.
         """
-        failed = self._failed(codes)
+        failed = self._failed(variant)
         if not failed:
             return []
-        again = self._failed(codes)
+        again = self._failed(variant)
         for test in failed ^ again:
             self._leave_out(test)
         return sorted(failed & again)
 
-    def _failed(self, codes: PackedCodes) -> set[int]:
+    def _failed(self, variant: Mutant) -> set[int]:
         """Return the tests that fail on a correct engine, or do not end there."""
-        tests, failed, reload = self.reaching(codes), set[int](), False
+        codes, tests, failed = self.plan.correct(variant), self.reaching(variant), set[int]()
+        # If what ran during the collection has also changed, that may matter to any test.
+        every, reload = list(self.counted), False
         while tests:
-            observed = self.processes.observe(codes, tests, reload=reload)
-            if observed.path == "reloaded" and not reload and len(tests) < len(self.counted):
-                # What ran during the collection has also changed, and may matter to any test.
-                tests, reload = list(self.counted), True
-                continue
+            observed = self.processes.observe(codes, tests, reload=reload, if_reloaded=every)
+            if observed.path == "reloaded" and not reload:
+                tests, reload = every, True
             missing = [test for test in tests if test not in observed.ended]
             failed |= {*observed.failed, *missing[:1]}
             tests = missing[1:]
@@ -485,7 +485,7 @@ class _SuiteRunner:
         self.reload = False
         self.ended: dict[int, str] = {}
         """The tests that ended the process or did not end, and how."""
-        self.reaching = grading.reaching(mutant.files.codes)
+        self.reaching = grading.reaching(mutant)
 
     @property
     def path(self) -> Literal["swapped", "reloaded"]:

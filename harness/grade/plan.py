@@ -24,7 +24,7 @@ from harness.engines.loading import FileCodes, Functions, compile_files
 from harness.experiment.patching import put
 from harness.grade.blinding import without_lines
 from harness.grade.mutants import Mutant, mutants, select
-from harness.grade.protocol import PackedCodes, pack, unpack
+from harness.grade.protocol import PackedCodes, pack
 from harness.grade.reach import Code
 from harness.grade.twins import compose
 from harness.pages.catalogue import Catalogue
@@ -35,6 +35,8 @@ from harness.runs.cache import Cache
 from harness.sandbox.limits import Limits
 
 _DefinitionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_BlockNode = ast.stmt | ast.excepthandler | ast.match_case
+"""What contains statements; an expression contains no definition."""
 
 
 def compile_in_place(text: str, clean: str, path: str) -> CodeType:
@@ -60,13 +62,18 @@ def _move(tree: ast.AST, clean: ast.AST) -> None:
     for node in ast.iter_child_nodes(tree):
         place = places.get(node.name) if isinstance(node, _DefinitionNode) else None
         if place is None:
-            ast.increment_lineno(node, shift)
+            _shift(node, shift)
         elif isinstance(node, _DefinitionNode):
             shift = _last(place) - _last(node)
     for node in _definitions(tree):
         if place := places.get(node.name):
-            ast.increment_lineno(node, _first(place) - _first(node))
+            _shift(node, _first(place) - _first(node))
             _move(node, place)
+
+
+def _shift(node: ast.AST, lines: int) -> None:
+    if lines:
+        ast.increment_lineno(node, lines)
 
 
 def _definitions(tree: ast.AST) -> Iterator[_DefinitionNode]:
@@ -74,7 +81,7 @@ def _definitions(tree: ast.AST) -> Iterator[_DefinitionNode]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, _DefinitionNode):
             yield node
-        else:
+        elif isinstance(node, _BlockNode):
             yield from _definitions(node)
 
 
@@ -134,6 +141,7 @@ class GradingPlan:
     _pairs: dict[tuple[str, int], BreakAndTwin] = field(default_factory=dict, repr=False)
     _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
     _correct: dict[str, PackedCodes] = field(default_factory=dict, repr=False)
+    _changed: dict[str, frozenset[int] | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def code(self) -> Code:
@@ -188,14 +196,21 @@ class GradingPlan:
         """Compile everything now, for example before the process is forked."""
         for variant in self.variants:
             self.correct(variant)
+            self.changed_functions(variant)
         for mutant in filter(lambda mutant: mutant.files.codes, self.breaks):
+            self.changed_functions(mutant)
             for number in range(self.rounds):
                 self.pair(mutant, number)
+            if self.stages:
+                self.marked(mutant)
 
-    def changed_functions(self, codes: PackedCodes) -> frozenset[int] | None:
+    def changed_functions(self, mutant: Mutant) -> frozenset[int] | None:
         """Return the numbers of the functions that differ; None if more than functions differ."""
-        pairs = self._functions.plan(unpack(codes))
-        return None if pairs is None else frozenset(self.code.changed(pairs))
+        name = mutant.page.id
+        if name not in self._changed:
+            pairs = self._functions.plan(mutant.codes)
+            self._changed[name] = None if pairs is None else frozenset(self.code.changed(pairs))
+        return self._changed[name]
 
     @cached_property
     def _functions(self) -> Functions:

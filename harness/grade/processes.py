@@ -120,11 +120,13 @@ class Processes:
         record: bool = False,
         trail: bool = False,
         reload: bool = False,
+        if_reloaded: Sequence[int] | None = None,
     ) -> EngineResults:
         """Run tests on the engine with these files changed.
 
-        What cannot be replaced is loaded by a new process, as everything is with `reload`. Raises
-        NotGradable if the processes end too often.
+        What cannot be replaced is loaded by a new process, as everything is with `reload`; that
+        process runs the tests `if_reloaded`, by default the same ones. Raises NotGradable if the
+        processes end too often.
         """
         seconds, cpu_seconds = self.limits.seconds, float(self.limits.cpu_seconds)
         if self.seconds:
@@ -139,6 +141,16 @@ class Processes:
             observed = self._observed(self._main, msgspec.structs.replace(run, changed=sealed))
             if observed is not None:
                 return observed
+            if if_reloaded is not None:
+                return self.observe(
+                    changed,
+                    if_reloaded,
+                    until=until,
+                    stop=stop,
+                    record=record,
+                    trail=trail,
+                    reload=True,
+                )
         return self._reloaded(changed, run)
 
     def close(self) -> None:
@@ -281,6 +293,8 @@ def _without_libraries(folder: Path) -> list[Path]:
 
 
 _LIBRARIES = "hypothesis", "torch", "scipy"
+"""Libraries that a host imports once for all submissions that name them: importing one takes longer
+than most suites. Other submissions have a host without them, whose forks cost less."""
 
 
 def _is_named(library: str, files: Iterable[bytes]) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,10 @@ PARTS = 500
 
 ENDS = 32
 """The number of parts that are digested at either end of a long sequence."""
+
+_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
+_NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_PLAIN = (*_NUMBERS, str, list, tuple, dict)
 
 MARGIN = 256
 """How far two ways of computing a number may differ, in multiples of its rounding error."""
@@ -70,7 +75,7 @@ class NumbersDigest:
     def add(self, value: Any, seed: float, depth: int) -> None:
         """Add a value at the place that `seed` stands for."""
         self.parts += 1
-        if isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
+        if isinstance(value, _NUMBERS):
             array = np.asarray(value)
             if array.dtype.kind in "biufc":
                 self._project(array, seed)
@@ -80,7 +85,7 @@ class NumbersDigest:
             return
         elif isinstance(value, str | bytes | slice):
             self._constant(repr(value))
-        elif isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType | MethodType):
+        elif isinstance(value, _NAMED):
             self._constant(getattr(value, "__name__", ""))
         elif depth and self.parts <= PARTS:
             self._container(value, seed, depth)
@@ -115,28 +120,65 @@ class NumbersDigest:
 
     def _project(self, array: NumericArray, seed: float) -> None:
         """Add the finite numbers to the projection, the others and their places to the checksum."""
-        kind = array.dtype.kind
-        eps = float(np.finfo(array.dtype).eps) if kind in "fc" else 0.0
-        if kind == "c":
-            array = np.stack([array.real, array.imag])
-        numbers = array.astype(np.float64)
-        finite = np.isfinite(numbers)
-        if not finite.all():
-            self.checksum = zlib.crc32(np.where(finite, 0.0, numbers).tobytes(), self.checksum)
-            numbers = np.where(finite, numbers, 0.0)
-        with np.errstate(all="ignore"):
-            size = float(np.abs(numbers).max(initial=0.0))
-            small = min(MARGIN * eps, MOST) * size
-            # Errors of the entries have either sign: their sum grows as the root of their number.
-            self.rounding += small * float(np.sqrt(np.square(numbers / (size or 1.0)).sum()))
-            axes = [axis for axis in range(numbers.ndim) if not _is_repeated(numbers, axis, small)]
-            numbers = numbers[tuple(np.s_[:] if i in axes else 0 for i in range(numbers.ndim))]
-            for axis in reversed(axes):
-                weights = _weights(numbers.shape[-1], place=array.ndim - axis - 1)
-                numbers = numbers @ weights
-            self.projection += float(numbers) * (2.0 + float(np.cos(seed)))
+        if array.nbytes <= _SMALL:
+            projected = _projected_again(array.tobytes(), array.dtype, array.shape)
+        else:
+            projected = _projected(array)
+        if projected.others:
+            self.checksum = zlib.crc32(projected.others, self.checksum)
+        self.rounding += projected.rounding
+        self.projection += projected.projection * _factor(seed)
 
 
+class _Projected(NamedTuple):
+    """An array as a digest sees it."""
+
+    projection: float
+    rounding: float
+    others: bytes
+    """The numbers that are not finite, in their places; empty if all are finite."""
+
+
+_SMALL = 1024
+"""The size of the arrays, in bytes, whose projections are remembered: the same numbers occur again
+and again, before and after a call, and as operands of other nodes."""
+
+
+@lru_cache(maxsize=8192)
+def _projected_again(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> _Projected:
+    return _projected(np.frombuffer(data, dtype).reshape(shape))
+
+
+def _projected(array: NumericArray) -> _Projected:
+    kind = array.dtype.kind
+    eps = float(np.finfo(array.dtype).eps) if kind in "fc" else 0.0
+    if kind == "c":
+        array = np.stack([array.real, array.imag])
+    numbers = array.astype(np.float64)
+    finite = np.isfinite(numbers)
+    others = b""
+    if not finite.all():
+        others = np.where(finite, 0.0, numbers).tobytes()
+        numbers = np.where(finite, numbers, 0.0)
+    with np.errstate(all="ignore"):
+        size = float(np.abs(numbers).max(initial=0.0))
+        small = min(MARGIN * eps, MOST) * size
+        # Errors of the entries have either sign: their sum grows as the root of their number.
+        rounding = small * float(np.sqrt(np.square(numbers / (size or 1.0)).sum()))
+        axes = [axis for axis in range(numbers.ndim) if not _is_repeated(numbers, axis, small)]
+        numbers = numbers[tuple(np.s_[:] if i in axes else 0 for i in range(numbers.ndim))]
+        for axis in reversed(axes):
+            weights = _weights(numbers.shape[-1], place=array.ndim - axis - 1)
+            numbers = numbers @ weights
+        return _Projected(float(numbers), rounding, others)
+
+
+@lru_cache(maxsize=4096)
+def _factor(seed: float) -> float:
+    return 2.0 + float(np.cos(seed))
+
+
+@lru_cache(maxsize=256)
 def _weights(length: int, place: int) -> NumericArray:
     """Return irregular numbers for an axis, the last of which has place 0; none is near zero."""
     places = np.arange(length)
@@ -160,8 +202,7 @@ def _is_numeric(value: object) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    numbers = np.ndarray | np.generic | bool | int | float | complex
-    return value is None or isinstance(value, numbers | str | list | tuple | dict)
+    return value is None or isinstance(value, _PLAIN)
 
 
 def _seed(name: str) -> float:

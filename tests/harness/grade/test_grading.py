@@ -14,13 +14,15 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.engines.engine import Engine, find_engine
+from harness.engines.loading import Functions
 from harness.experiment.exploration import explore
 from harness.grade import processes
 from harness.grade.feedback import disclose
 from harness.grade.files import SubmittedFiles
 from harness.grade.grading import grade_suite
 from harness.grade.plan import GradingPlan, plan_grading
-from harness.grade.protocol import Ended
+from harness.grade.processes import EngineResults
+from harness.grade.protocol import Ended, RunRequest
 from harness.grade.suite import SuiteReport
 from harness.runs.cache import open_cache
 from harness.sandbox.limits import Limits
@@ -361,6 +363,40 @@ def test_a_suite_of_which_no_test_is_left_is_not_gradable(tmp_path: Path) -> Non
     assert (graded.breaks, disclose(graded, partial=True).gradable) == ([], False)
 
 
+EARLY = """
+from minigrad import tensor
+
+tensor(1.0, requires_grad=True).relu().backward()
+
+
+def test_relu():
+    a = tensor([1.0, 2.0], requires_grad=True)
+    a.relu().sum().backward()
+    assert a.grad.tolist() == [1.0, 1.0]
+
+
+def test_exp():
+    assert tensor(0.0).exp().item() == 1
+"""
+
+
+def test_a_correct_engine_that_cannot_be_swapped_is_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[int]] = []
+    reloaded = processes.Processes._reloaded
+
+    def noted(self: processes.Processes, changed: Any, run: RunRequest) -> EngineResults:
+        ran.append(run.tests)
+        return reloaded(self, changed, run)
+
+    monkeypatch.setattr(processes.Processes, "_reloaded", noted)
+    folder = write(tmp_path, test_early=EARLY)
+    report = grade_suite(folder, plan("sub-sign", correct=["relu-mask-ge"]))
+    assert report.correct[1].passed == 2
+    assert ran == [[0, 1]]
+
+
 def test_the_required_variants_give_the_same_results_apart_from_conventions() -> None:
     ids = {mutant.page.id for mutant in plan("sub-sign", correct=None).variants}
     assert {"relu-mask-ge", "sub-is-add-of-neg", "max-ties-first"} <= ids
@@ -546,6 +582,36 @@ def test_two_seeds_give_other_code() -> None:
     one, two = plan("sub-sign"), plan("sub-sign", seed=b"another")
     assert one.pair(one.breaks[0]) != two.pair(two.breaks[0])
     assert one.pair(one.breaks[0], 0) != one.pair(one.breaks[0], 1)
+
+
+def test_what_a_plan_has_prepared_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = plan("sub-sign,tanh-uses-input", correct=["relu-mask-ge"])
+    prepared.prepare()
+    for name in ("compose", "put", "compile_in_place", "compile_files"):
+        monkeypatch.setattr(f"harness.grade.plan.{name}", None)
+    monkeypatch.setattr(Functions, "plan", None)
+    for mutant in prepared.breaks:
+        assert prepared.changed_functions(mutant)
+        assert prepared.pair(mutant, 0) != prepared.pair(mutant, 1)
+        assert prepared.marked(mutant).broken != prepared.marked(mutant).clean
+    (variant,) = prepared.variants
+    assert prepared.changed_functions(variant)
+    assert prepared.correct(variant)
+
+
+@pytest.mark.parametrize("library", ["hypothesis", "torch"])
+def test_a_slow_library_is_imported_once_for_all_submissions_that_name_it(
+    library: str, tmp_path: Path
+) -> None:
+    pytest.importorskip(library)
+    test = "def test_it(): assert loaded"
+    with_it = f"import sys\nloaded = '{library}' in sys.modules\n{test}\n"
+    absent = f"'{library[:-1]}' + '{library[-1]}' not in sys.modules"
+    without_it = f"import sys\nloaded = {absent}\n{test}\n"
+    write(tmp_path, test_with=with_it)
+    assert grade_suite(tmp_path, plan("sub-sign")).gradable
+    write(tmp_path, test_with=without_it)
+    assert grade_suite(tmp_path, plan("sub-sign")).gradable
 
 
 @pytest.mark.slow
