@@ -145,8 +145,6 @@ class CommandSession:
     json: bool = False
     cached: bool = True
     """Whether results are read from and stored in the user's cache."""
-    explain: bool = False
-    """Whether reports say what wrong numbers look like, and where they come from."""
     strict: bool = True
     """Whether a diagnostic of the catalogue that cannot be used is an error."""
 
@@ -204,7 +202,7 @@ class CommandSession:
         """The baseline, which is computed once for all pages of the command."""
         from harness.experiment.baseline import Baseline
 
-        return Baseline(self.cache, explain=self.explain, own=self.own_diagnostics)
+        return Baseline(self.cache, own=self.own_diagnostics)
 
     @cached_property
     def own_diagnostics(self) -> list[Diagnostic]:

@@ -65,9 +65,7 @@ def exercise(
 ) -> int:
     """Read a test suite that misses a break, and write a test or a probe that catches it."""
     require_one({"FILE": probe, "--start": start, "--hint": hint, "--answer": answer})
-    session = CommandSession(
-        breaks, engine, lang=lang, json=json, cached=not no_cache, explain=True
-    )
+    session = CommandSession(breaks, engine, lang=lang, json=json, cached=not no_cache)
     task = session.page(page, "exercise")
     if start:
         return _write_start(session, task, start)

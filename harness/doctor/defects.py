@@ -112,8 +112,9 @@ def _observe(
 def _walks(probes: Sequence[Probe], baseline: Baseline) -> dict[str, Sequence[TraceStep]]:
     """Return minigrad's backward walk of each probe; empty if it has none."""
     walks: dict[str, Sequence[TraceStep]] = {probe.name: () for probe in probes}
-    for (name, _), walk in baseline.traces(find_engine(), probes).items():
-        walks[name] = walk
+    gradients = [probe for probe in probes if probe.kind == "gradient"]
+    for (name, _), run in baseline.inside(find_engine(), gradients).items():
+        walks[name] = run.trace
     return walks
 
 

@@ -9,7 +9,7 @@ from harness.core.report import Report
 from harness.core.run import Run, TraceStep
 from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline, RunId
-from harness.experiment.lab import run_lab
+from harness.experiment.lab import inside_runs, run_lab
 from harness.experiment.patching import prepare, with_in_place
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
@@ -45,14 +45,14 @@ def record(
 ) -> Recorded:
     """Run a page's probes, as `harness break` does, and return all that was recorded."""
     experiment = with_in_place(prepare(page, catalogue, engine, variant=variant), catalogue)
-    report = run_lab(experiment, baseline)
+    report = run_lab(experiment, baseline, causes=True)
     clean = baseline.clean_runs(experiment.clean, experiment.probes)
     broken = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
-    clean_walks = baseline.traces(experiment.clean.without_sites(), experiment.probes)
-    broken_walks = baseline.traces(experiment.broken, experiment.probes)
-    pairs = {
-        pair: RunPair(clean[pair], run, clean_walks.get(pair, ()), broken_walks.get(pair, ()))
-        for run in broken
-        for pair in [(run.probe, run.loss)]
-    }
+    gradients = [probe for probe in experiment.probes if probe.kind == "gradient"]
+    inside = inside_runs(experiment, baseline, gradients)
+    pairs = {}
+    for run in broken:
+        pair = run.probe, run.loss
+        broken_walk, clean_walk = inside[pair].walks if pair in inside else ((), ())
+        pairs[pair] = RunPair(clean[pair], run, clean_walk, broken_walk)
     return Recorded(page, report, experiment.probes, pairs)

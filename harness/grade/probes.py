@@ -247,7 +247,7 @@ def attack_break(
     experiment = prepare_break(break_id, probes, context)
     trial = ProbeTrial(experiment.page, probes, context, seed, cache)
     verdict = trial.judge(rounds)
-    runs = run_lab(experiment, context.baseline).runs
+    runs = run_lab(experiment, context.baseline, causes=True).runs
     stages = get_args(Stage)
     reached = [(run.stage, run.why) for run in runs if run.stage]
     stage, why = max(reached, key=lambda reason: stages.index(reason[0]))

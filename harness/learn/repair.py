@@ -291,7 +291,7 @@ def _first_seen(
 ) -> Message | None:
     """Return the step of the backward pass after which something is wrong, if there is one."""
     chosen = replace(experiment, probes=(probe,))
-    report = run_lab(chosen, baseline.bare(explain=True))
+    report = run_lab(chosen, baseline.bare(), causes=True)
     return next(run.first_divergence for run in report.runs if run.loss == loss)
 
 

@@ -50,5 +50,5 @@ def show_break(page_id: str) -> ShownBreak:
     """
     catalogue = open_catalogue()
     page = catalogue.page(page_id, "break")
-    baseline = Baseline(open_cache(True), explain=True)
+    baseline = Baseline(open_cache(True))
     return ShownBreak(record(page, catalogue, find_engine(), baseline))

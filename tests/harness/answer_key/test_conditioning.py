@@ -269,7 +269,7 @@ def test_no_shared_probe_is_ill_conditioned_on_a_variant(page: Any) -> None:
 def judged(engine: Engine, keys: Mapping[RunId, Run]) -> dict[RunId, Judgement]:
     """The judgements on an engine whose every run counts as changed, on all shared probes."""
     judgements = {}
-    for run in BASELINE.broken_alone(engine, SHARED):
+    for run in BASELINE.broken(find_engine(), engine, SHARED):
         pair = run.probe, run.loss
         siblings = [keys[other] for other in keys if other[0] == pair[0] and other != pair]
         changed = msgspec.structs.replace(run, reached=[0])
