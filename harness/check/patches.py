@@ -18,8 +18,8 @@ import numpy as np
 from harness.check import Finding
 from harness.core.errors import BreaklabError
 from harness.engines.engine import Engine
+from harness.experiment.baseline import Context
 from harness.experiment.cached import engine_facts
-from harness.experiment.context import Context
 from harness.experiment.patching import put
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import ProbedFront

@@ -392,7 +392,7 @@ def _document(session: CommandSession, pages: Sequence[Page]) -> str:
 
 
 def _lesson(session: CommandSession, page: Page) -> Lesson:
-    from harness.experiment.recording import record
+    from harness.experiment.lab import record
     from harness.report.html.lesson import Lesson
 
     recorded = record(page, session.catalogue, session.engine, session.baseline, session.variant)

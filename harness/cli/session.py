@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from harness.core.message import Message
     from harness.diagnostics import Diagnostic
     from harness.engines.engine import Engine
-    from harness.experiment.baseline import Baseline
-    from harness.experiment.context import Context
+    from harness.experiment.baseline import Baseline, Context
     from harness.learn.events import Journal
     from harness.learn.progress import LearnerProgress
     from harness.pages.catalogue import Catalogue
@@ -235,7 +234,7 @@ class CommandSession:
         if not isinstance(page.front, TrainingBreak):
             return self
         from harness.engines.engine import find_engine
-        from harness.experiment.context import OpenContext
+        from harness.experiment.baseline import OpenContext
 
         if self.engine_name is not None:
             raise UsageError(

@@ -1,7 +1,8 @@
 """The baseline: what does not depend on the break, computed once for all experiments that share it.
 
 It contains the clean engine's runs, the oracles' runs of the same probes, and the verdicts of all
-diagnostics on the clean engine. Every run goes through the cache.
+diagnostics on the clean engine. Every run goes through the cache. With a catalogue and an engine,
+it is the context in which pages run.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,6 +24,7 @@ from harness.core.run import Measured, Run
 from harness.core.vocabulary import Alarm, Loss, Skipped, Verdict
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, evaluate
 from harness.engines.engine import Engine
+from harness.pages.catalogue import Catalogue
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import (
@@ -416,3 +418,31 @@ def _visible(run: Run) -> Run:
     return msgspec.structs.replace(
         run, reached=[], trail={}, called=None, trace=[], measured={}, seconds=0.0
     )
+
+
+# ----- The context of a page: the resources that it runs with -----
+
+
+class Context(Protocol):
+    """The resources that pages run with; they may be opened when they are first used."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The catalogue of pages, probes and recipes."""
+
+    @property
+    def engine(self) -> Engine:
+        """The unbroken engine."""
+
+    @property
+    def baseline(self) -> Baseline:
+        """The results that are shared by all pages: the unbroken engine's and the oracles'."""
+
+
+@dataclass(frozen=True)
+class OpenContext:
+    """A context whose parts are already open."""
+
+    catalogue: Catalogue
+    engine: Engine
+    baseline: Baseline

@@ -22,22 +22,17 @@ from harness.experiment.patching import DISGUISED
 
 
 @dataclass(frozen=True)
-class InsideRuns:
-    """What was recorded inside a run of the broken engine, and inside that of the clean engine."""
+class RunPair:
+    """A run of the broken engine, and that of the clean engine with the same probe and loss."""
 
     broken: Run
     clean: Run
 
-    @property
-    def walks(self) -> tuple[Sequence[TraceStep], Sequence[TraceStep]]:
-        """The backward walks; empty for an engine that cannot record them."""
-        return self.broken.trace, self.clean.trace
-
     @cached_property
     def infection(self) -> Infection:
-        """Whether a number was wrong."""
+        """Whether a number inside was wrong, if the trails and the walks were recorded."""
         broken, clean = ({**run.trail, **visits(run.trace)} for run in (self.broken, self.clean))
-        return infection_of(broken, clean, self.walks)
+        return infection_of(broken, clean, (self.broken.trace, self.clean.trace))
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,7 @@ class JudgedRun:
     clean: CleanRun
     """The clean run; without verdicts as long as these are not known."""
     judgement: Judgement
-    inside: InsideRuns | None = None
+    inside: RunPair | None = None
     """What happened inside, if it was recorded to explain the outcome."""
 
     @property
@@ -168,7 +163,8 @@ def explain(
             actual, expected, sizes=_sizes(leaves), constants=constants
         )
     failed = run.failure is not None and run.failure.phase is Phase.BACKWARD
-    broken, clean = judged.inside.walks if judged.inside else ((), ())
+    inside = judged.inside or RunPair(run, clean_run)
+    broken, clean = inside.broken.trace, inside.clean.trace
     names = leaf_names(clean, leaves)
     if divergence := first_divergence(broken, clean, names, failed=failed):
         evidence["first_divergence"] = divergence.sentence

@@ -7,30 +7,33 @@ tests) calls `run_lab`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
 
 from harness.answer_key.outcome import Judgement, judge
 from harness.answer_key.stage import stage_of
+from harness.core.errors import BreaklabError, DoesNotApply, InternalError
 from harness.core.message import Message, message
 from harness.core.report import InPlaceRun, Report, RunReport
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Baseline, CleanRun, RunId
+from harness.experiment.baseline import Baseline, CleanRun, Context, RunId
 from harness.experiment.description import (
-    InsideRuns,
     JudgedRun,
+    RunPair,
     describe,
     describe_unreached,
     explain,
 )
-from harness.experiment.patching import DISGUISED, Experiment
+from harness.experiment.patching import DISGUISED, Experiment, prepare, with_in_place
 from harness.experiment.statements import answer_question, blind_probes, compare_claims, quotable
+from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Break
 from harness.pages.page import Page
 from harness.pages.probe import REFUSED, Probe
 
@@ -315,11 +318,11 @@ def _look_inside(
 
 def inside_runs(
     experiment: Experiment, baseline: Baseline, probes: Sequence[Probe]
-) -> dict[RunId, InsideRuns]:
+) -> dict[RunId, RunPair]:
     """Return what was recorded inside the runs of these probes, of both engines."""
     broken = baseline.inside(experiment.broken, probes)
     clean = baseline.inside(experiment.unpatched, probes)
-    return {pair: InsideRuns(broken.get(pair) or Run(*pair), run) for pair, run in clean.items()}
+    return {pair: RunPair(broken.get(pair) or Run(*pair), run) for pair, run in clean.items()}
 
 
 def _explain_all(
@@ -393,3 +396,72 @@ def _report(
         left_out=dict(experiment.left_out or {}),
         partial=partial,
     )
+
+
+# ----- Breaks on a foreign engine, page by page -----
+#
+# The results are compared with what each page states. A difference is not a failure, since pages
+# are written about minigrad, unless it shows that the patch is not the change that the page
+# describes.
+
+
+def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
+    """Return the breaks with these ids, or all breaks.
+
+    Raises UsageError for an id that no break has, PageError for a page that cannot be read.
+    """
+    if ids:
+        return [catalogue.page(page_id, "break") for page_id in ids]
+    return [page for page in catalogue.valid_pages() if isinstance(page.front, Break)]
+
+
+def compare_pages(pages: Sequence[Page], context: Context) -> Iterator[Report]:
+    """Yield a report on each break: `does-not-apply` if no site gives valid Python."""
+    for page in pages:
+        try:
+            yield run_lab(prepare(page, context.catalogue, context.engine), context.baseline)
+        except DoesNotApply:
+            yield report_absence(page, context.engine, None)
+        except InternalError:
+            raise
+        except BreaklabError as error:
+            reason = {"the patch": error.problem.splitlines()[0]}
+            absence = report_absence(page, context.engine, None)
+            yield msgspec.structs.replace(absence, left_out=reason)
+
+
+# ----- A break with all that was recorded of its runs -----
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A page that was run, by the unbroken and by the broken engine."""
+
+    page: Page
+    report: Report
+    probes: Sequence[Probe]
+    pairs: Mapping[RunId, RunPair]
+    """With the backward walks of gradient probes."""
+
+
+def record(
+    page: Page,
+    catalogue: Catalogue,
+    engine: Engine,
+    baseline: Baseline,
+    variant: Page | None = None,
+) -> Recorded:
+    """Run a page's probes, as `harness break` does, and return all that was recorded."""
+    experiment = with_in_place(prepare(page, catalogue, engine, variant=variant), catalogue)
+    report = run_lab(experiment, baseline, causes=True)
+    clean = baseline.clean_runs(experiment.clean, experiment.probes)
+    broken = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
+    gradients = [probe for probe in experiment.probes if probe.kind == "gradient"]
+    inside = inside_runs(experiment, baseline, gradients)
+    pairs = {(run.probe, run.loss): RunPair(run, clean[run.probe, run.loss]) for run in broken}
+    for pair, walked in inside.items():
+        pairs[pair] = RunPair(
+            msgspec.structs.replace(pairs[pair].broken, trace=walked.broken.trace),
+            msgspec.structs.replace(pairs[pair].clean, trace=walked.clean.trace),
+        )
+    return Recorded(page, report, experiment.probes, pairs)

@@ -25,9 +25,8 @@ from harness.core.message import Message, message, verbatim
 from harness.core.report import EngineReport
 from harness.core.run import Run
 from harness.core.vocabulary import Stage
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import Context
-from harness.experiment.description import InsideRuns
+from harness.experiment.baseline import Baseline, Context
+from harness.experiment.description import RunPair
 from harness.experiment.lab import inside_runs
 from harness.experiment.patching import Experiment
 from harness.grade.grading import grade_suite, stage_of_survivor
@@ -89,7 +88,7 @@ def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, SuiteFa
     return {run.probe: _fate(run, inside.get((run.probe, run.loss))) for run in runs}
 
 
-def _fate(run: Run, inside: InsideRuns | None) -> SuiteFate:
+def _fate(run: Run, inside: RunPair | None) -> SuiteFate:
     if run.failure:
         by_assertion = run.failure.type == "AssertionError"
         return SuiteFate(False, "revealed", run.failure.sentence, by_assertion)

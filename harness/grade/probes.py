@@ -28,8 +28,7 @@ from harness.core.vocabulary import Alarm, Stage
 from harness.diagnostics import Observation
 from harness.diagnostics.crash import CRASH
 from harness.engines.engine import Engine
-from harness.experiment.baseline import UNREPEATABLE, Baseline, RunId
-from harness.experiment.context import Context
+from harness.experiment.baseline import UNREPEATABLE, Baseline, Context, RunId
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
 from harness.grade.trial import TrialVerdict, TrialVersion, judge

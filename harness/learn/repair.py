@@ -24,8 +24,7 @@ from harness.core.rounding import repeats
 from harness.core.run import Run
 from harness.core.vocabulary import Loss, Outcome
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import Context
+from harness.experiment.baseline import Baseline, Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare, put
 from harness.learn.scratch_copy import ScratchCopy, digest_of

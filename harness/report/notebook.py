@@ -8,7 +8,7 @@ from html import escape
 
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
-from harness.experiment.recording import Recorded, record
+from harness.experiment.lab import Recorded, record
 from harness.pages.catalogue import open_catalogue
 from harness.report.files import html_room
 from harness.report.html.lesson import Lesson

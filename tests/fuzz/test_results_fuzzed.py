@@ -15,10 +15,9 @@ from harness.check.runner import run_page
 from harness.core.run import Failure, Run
 from harness.core.vocabulary import Phase
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
+from harness.experiment.lab import record
 from harness.experiment.patching import prepare
-from harness.experiment.recording import record
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.report import show
 from harness.report.full import show_full

@@ -19,7 +19,8 @@ from harness.core.report import Report, RunReport
 from harness.core.run import CREATED
 from harness.core.vocabulary import Outcome
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.recording import Recorded, RunPair
+from harness.experiment.description import RunPair
+from harness.experiment.lab import Recorded
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.html.comparison import Tiles, compare
@@ -185,9 +186,9 @@ class Lesson:
 
     def _stage(self, run: RunReport) -> Stage | None:
         pair = self.recorded.pairs[run.probe, run.loss]
-        if not pair.clean_walk or not pair.broken_walk:
+        if not pair.clean.trace or not pair.broken.trace:
             return None
-        scene = make_scene(pair.clean_walk, pair.broken_walk, pair.clean.leaves)
+        scene = make_scene(pair.clean.trace, pair.broken.trace, pair.clean.leaves)
         try:
             nodes = len(scene.clean.by_index), len(scene.broken.by_index)
         except CycleError:  # there is nothing to draw

@@ -17,8 +17,7 @@ from harness.core.run import Measured, Run, pack
 from harness.core.vocabulary import LOSSES, Loss
 from harness.engines.engine import Dialect, Engine, find_engine
 from harness.engines.library import Library
-from harness.experiment.baseline import Baseline, RunId
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext, RunId
 from harness.grade.probes import prepare_bare
 from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache

@@ -12,7 +12,7 @@ from harness.check.pages import PageCheck, check_page, check_pages
 from harness.core.errors import EnvironmentProblem, HunkError, PageError, UsageError
 from harness.engines.engine import find_engine
 from harness.experiment import baseline as bench_module
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import OpenContext
 from harness.matrix.plan import choose
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs.cache import Cache, open_cache
