@@ -18,9 +18,8 @@ from harness.core.errors import BreaklabError, DoesNotApply, PageError
 from harness.core.report import Report
 from harness.core.run import Failure, Run
 from harness.diagnostics.own import from_catalogue, read_own
-from harness.experiment.baseline import Baseline
+from harness.experiment.baseline import Baseline, Context
 from harness.experiment.cached import engine_facts
-from harness.experiment.context import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment
 from harness.grade.probes import prepare_bare

@@ -13,7 +13,7 @@ from harness.core.message import Kind, Message, message
 from harness.core.report import ClaimReport, Report, RunReport
 from harness.core.vocabulary import some
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.context import Context
+from harness.experiment.baseline import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import check_blocks
 from harness.grade.probes import prepare_bare

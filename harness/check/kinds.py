@@ -11,7 +11,7 @@ from harness.check import Finding
 from harness.check.controls import rewrites
 from harness.check.runner import run_page
 from harness.core.errors import PageError
-from harness.experiment.context import Context
+from harness.experiment.baseline import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.myth import SECTION, Exhibit, MythReport, find_exhibit, lines
 from harness.grade.exercise import (

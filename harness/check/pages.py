@@ -24,7 +24,7 @@ from harness.check.translations import check_translations
 from harness.core.errors import BreaklabError, PageError, UsageError
 from harness.core.message import message
 from harness.core.report import Report
-from harness.experiment.context import Context
+from harness.experiment.baseline import Context
 from harness.grade.exercise import read_answer
 from harness.pages.catalogue import diagnostic_name, nearest
 from harness.pages.front_matter import (

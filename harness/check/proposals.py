@@ -16,8 +16,7 @@ from harness.check.expectations import unstated
 from harness.core.report import Report, RunReport
 from harness.core.vocabulary import OUTCOMES, Outcome, headline, shortened
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import Context
+from harness.experiment.baseline import Baseline, Context
 from harness.experiment.lab import run_lab
 from harness.experiment.statements import silent_on
 from harness.grade.probes import prepare_bare

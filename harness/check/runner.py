@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.core.report import Report
-from harness.experiment.context import Context
+from harness.experiment.baseline import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.myth import MythReport, run_myth
 from harness.experiment.patching import Experiment, prepare

@@ -20,8 +20,8 @@ from harness.core.errors import BreaklabError
 from harness.core.vocabulary import PageKind
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import Engine
+from harness.experiment.baseline import Context
 from harness.experiment.cached import engine_facts
-from harness.experiment.context import Context
 from harness.experiment.patching import put
 from harness.pages.catalogue import Catalogue, diagnostic_name, nearest
 from harness.pages.front_matter import Break, Exercise, ProbedFront, TrainingBreak

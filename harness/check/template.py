@@ -19,7 +19,7 @@ from harness.core.errors import BreaklabError, DoesNotApply, HunkError, UsageErr
 from harness.core.files import write_file, write_new
 from harness.core.message import message
 from harness.core.vocabulary import PageKind
-from harness.experiment.context import Context
+from harness.experiment.baseline import Context
 from harness.pages.catalogue import unknown
 from harness.pages.front_matter import ID, KINDS, UNSTATED, Claims, PatchFront, ProbedFront
 from harness.pages.page import Page, read_page

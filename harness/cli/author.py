@@ -249,7 +249,7 @@ def _check_on_engine(session: CommandSession, ids: Sequence[str], only: Sequence
     """
     from harness.check import worst
     from harness.check.pages import check_page
-    from harness.experiment.comparison import breaks_for
+    from harness.experiment.lab import breaks_for
     from harness.report.pages import show_nothing_judged
 
     catalogue, name = session.catalogue, session.engine.name
@@ -287,8 +287,8 @@ def _compare(
 ) -> tuple[list[Report], list[Finding]]:
     """Compare what pages about minigrad state with what happens on another engine."""
     from harness.check.expectations import check_on_engine
-    from harness.experiment.comparison import compare_pages
-    from harness.experiment.context import OpenContext
+    from harness.experiment.baseline import OpenContext
+    from harness.experiment.lab import compare_pages
     from harness.report.pages import show_comparison
 
     reports: list[Report] = []

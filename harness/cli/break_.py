@@ -64,7 +64,7 @@ def break_engine(
     ] = None,
 ) -> int:
     """Put a break into the engine, in memory, and see what happens, probe by probe."""
-    session = CommandSession(breaks, engine, on, lang, json, not no_cache, explain=True)
+    session = CommandSession(breaks, engine, on, lang, json, not no_cache)
     broken = session.page(page)
     if html:
         require_lessons([broken], html)
@@ -298,7 +298,7 @@ def _prepare_probed(session: CommandSession, page: Page, names: Sequence[str]) -
     def run(announce: Callable[[Report], None]) -> Report:
         # Whether another engine resembles the break is known only at the end.
         early = None if experiment.foreign else announce
-        report = run_lab(experiment, session.baseline, early)
+        report = run_lab(experiment, session.baseline, early, causes=True)
         report = _with_resemblance(session, page, report)
         if key:
             session.cache.put(REPORTS, {key: CachedReport(report, experiment.probes)})
@@ -337,7 +337,7 @@ def html(
     no_cache: NoCache = False,
 ) -> int:
     """Write breaks as one HTML file: predict, then watch the gradient go wrong, step by step."""
-    session = CommandSession(breaks, lang=lang, cached=not no_cache, explain=True)
+    session = CommandSession(breaks, lang=lang, cached=not no_cache)
     if pages and everything:
         raise UsageError("--all cannot be combined with ids", "leave one of them out")
     chosen = _chosen(session, pages or (), everything=everything)
@@ -394,7 +394,7 @@ def _document(session: CommandSession, pages: Sequence[Page]) -> str:
 
 
 def _lesson(session: CommandSession, page: Page) -> Lesson:
-    from harness.experiment.recording import record
+    from harness.experiment.lab import record
     from harness.report.html.lesson import Lesson
 
     recorded = record(page, session.catalogue, session.engine, session.baseline, session.variant)

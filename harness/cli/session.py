@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from harness.core.message import Message
     from harness.diagnostics import Diagnostic
     from harness.engines.engine import Engine
-    from harness.experiment.baseline import Baseline
-    from harness.experiment.context import Context
+    from harness.experiment.baseline import Baseline, Context
     from harness.learn.events import Journal
     from harness.learn.progress import LearnerProgress
     from harness.pages.catalogue import Catalogue
@@ -145,8 +144,6 @@ class CommandSession:
     json: bool = False
     cached: bool = True
     """Whether results are read from and stored in the user's cache."""
-    explain: bool = False
-    """Whether reports say what wrong numbers look like, and where they come from."""
     strict: bool = True
     """Whether a diagnostic of the catalogue that cannot be used is an error."""
 
@@ -204,7 +201,7 @@ class CommandSession:
         """The baseline, which is computed once for all pages of the command."""
         from harness.experiment.baseline import Baseline
 
-        return Baseline(self.cache, explain=self.explain, own=self.own_diagnostics)
+        return Baseline(self.cache, own=self.own_diagnostics)
 
     @cached_property
     def own_diagnostics(self) -> list[Diagnostic]:
@@ -237,7 +234,7 @@ class CommandSession:
         if not isinstance(page.front, TrainingBreak):
             return self
         from harness.engines.engine import find_engine
-        from harness.experiment.context import OpenContext
+        from harness.experiment.baseline import OpenContext
 
         if self.engine_name is not None:
             raise UsageError(

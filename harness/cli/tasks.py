@@ -37,7 +37,7 @@ from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
     from harness.engines.engine import Engine
-    from harness.experiment.context import Context
+    from harness.experiment.baseline import Context
     from harness.learn.scratch_copy import CopyOrigin, ScratchCopy
     from harness.pages.page import Page
 
@@ -65,9 +65,7 @@ def exercise(
 ) -> int:
     """Read a test suite that misses a break, and write a test or a probe that catches it."""
     require_one({"FILE": probe, "--start": start, "--hint": hint, "--answer": answer})
-    session = CommandSession(
-        breaks, engine, lang=lang, json=json, cached=not no_cache, explain=True
-    )
+    session = CommandSession(breaks, engine, lang=lang, json=json, cached=not no_cache)
     task = session.page(page, "exercise")
     if start:
         return _write_start(session, task, start)
@@ -345,7 +343,7 @@ def _context(session: CommandSession, origin: CopyOrigin) -> Context:
     """Return the context in which the copy was made; its engine may be named from a folder."""
     if not origin.engine:
         from harness.engines.engine import find_engine
-        from harness.experiment.context import OpenContext
+        from harness.experiment.baseline import OpenContext
 
         return OpenContext(session.catalogue, find_engine(), session.baseline)
     with ExitStack() as stack:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from harness.core.report import QuestionReport
-    from harness.experiment.context import Context
+    from harness.experiment.baseline import Context
     from harness.learn.self_test import SelfTestQuestion
     from harness.pages.probe import Probe
 
@@ -186,7 +186,7 @@ def _skip(session: CommandSession, phase: SelfTestPhase) -> None:
 def _minigrad(session: CommandSession) -> Context:
     """Return the context of the questions, which are about minigrad whatever harness.toml says."""
     from harness.engines.engine import find_engine
-    from harness.experiment.context import OpenContext
+    from harness.experiment.baseline import OpenContext
 
     return OpenContext(session.catalogue, find_engine(), session.baseline)
 

@@ -252,7 +252,9 @@ def find_defects(
     judged = [probe for probe in probes if fits[probe.name].verdict in ("fits", "bug")]
     observed = _observe(engine, judged, bugs, baseline)
     walks: dict[str, Sequence[TraceStep]] = {probe.name: () for probe in judged}
-    walks |= {name: walk for (name, _), walk in baseline.traces(find_engine(), judged).items()}
+    gradients = [probe for probe in judged if probe.kind == "gradient"]
+    inside = baseline.inside(find_engine(), gradients)
+    walks |= {name: run.trace for (name, _), run in inside.items()}
     features = {name: features_of(probe, walks[name]) for name, probe in observed.probes.items()}
     right = [probe.name for probe in judged if probe.name not in bugs]
     sizes = {name: len(walks[name]) or _LOOP for name in bugs}

@@ -18,9 +18,8 @@ from harness.core.message import EMPTY, Message, verbatim
 from harness.core.report import SiteReport
 from harness.doctor.defects import Defect, find_defects
 from harness.engines.survey import Reducer, ShapeChange
-from harness.experiment.baseline import Baseline
+from harness.experiment.baseline import Baseline, Context, OpenContext
 from harness.experiment.conformance import Fit, fit
-from harness.experiment.context import Context, OpenContext
 from harness.experiment.exploration import Exploration, explore
 from harness.experiment.lab import misplacement
 from harness.experiment.patching import prepare

@@ -1,7 +1,8 @@
 """The baseline: what does not depend on the break, computed once for all experiments that share it.
 
 It contains the clean engine's runs, the oracles' runs of the same probes, and the verdicts of all
-diagnostics on the clean engine. Every run goes through the cache.
+diagnostics on the clean engine. Every run goes through the cache. With a catalogue and an engine,
+it is the context in which pages run.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,30 +20,26 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.message import Kind, Message, message
 from harness.core.report import RunReport
 from harness.core.rounding import repeats
-from harness.core.run import Digest, Measured, Run, TraceStep
+from harness.core.run import Measured, Run
 from harness.core.vocabulary import Alarm, Loss, Skipped, Verdict
 from harness.diagnostics import DIAGNOSTICS, Diagnostic, Observation, evaluate
 from harness.engines.engine import Engine
+from harness.pages.catalogue import Catalogue
 from harness.pages.probe import Probe
 from harness.runs.cache import Cache
 from harness.runs.cached_runs import (
-    RUNS,
     job_on_library,
     keys_of,
     run_cached,
     run_on_library,
     why_missing,
 )
-from harness.runs.isolated import EngineDoesNotLoad, run_isolated
-from harness.runs.protocol import Job, JobStep
+from harness.runs.isolated import EngineDoesNotLoad
+from harness.runs.protocol import Job, JobStep, Recording
 from harness.sandbox.limits import Limits
 
 RunId = tuple[str, Loss | None]
 """A probe's name and a loss."""
-
-Traces = Mapping[RunId, Sequence[TraceStep]]
-"""Recorded backward walks."""
-
 
 UNREPEATABLE = message(Kind.UNREPEATABLE)
 
@@ -80,12 +77,9 @@ class Baseline:
         The checks to run.
     limits : Limits, optional
         Limits for each run; the default ones if None.
-    explain : bool
-        Record backward walks, so that reports say what a wrong array looks like and where it comes
-        from.
     select : bool
-        Run only probes that call a changed function, and do not record what the patched places
-        evaluate to, so that some stages are unknown. Worth it for many probes.
+        Run only probes that call a changed function, and look inside none of the runs, so that
+        some stages are unknown. For many probes, it takes an eighth of the time.
     own : sequence of Diagnostic
         The diagnostics that the catalogue brings, which are run too.
     """
@@ -95,21 +89,20 @@ class Baseline:
         cache: Cache,
         diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
         limits: Limits | None = None,
-        explain: bool = False,
         select: bool = False,
         own: Sequence[Diagnostic] = (),
     ) -> None:
         self.cache, self.limits = cache, limits or Limits()
         self.diagnostics = (*diagnostics, *own)
-        self.explain, self.select = explain, select
+        self.select = select
         self.memo: dict[object, Any] = {}
         """Values that other modules compute once for this baseline, by a key of their choice."""
         self._clean: dict[bytes, CleanRun] = {}
         self._called: dict[bytes, frozenset[str] | None] = {}
 
-    def bare(self, *, explain: bool = False, select: bool = False) -> Baseline:
+    def bare(self, *, select: bool = False) -> Baseline:
         """Return a new baseline without diagnostics, with the same cache and limits."""
-        return Baseline(self.cache, (), self.limits, explain, select)
+        return Baseline(self.cache, (), self.limits, select)
 
     # ----- The clean engine -----
 
@@ -202,100 +195,36 @@ class Baseline:
                     )
         return reasons
 
-    def run_everything_once(self, unpatched: Engine, probes: Sequence[Probe]) -> None:
-        """Run the clean engine once for everything that one experiment needs from it.
+    def inside(self, engine: Engine, probes: Sequence[Probe]) -> dict[RunId, Run]:
+        """Return runs that hold the trail at the engine's sites, and the backward walk.
 
-        Its runs, the second runs of some probes, the values at the patched places, and the recorded
-        walks are cached under different keys, since most of them serve other experiments too. Does
-        nothing if some of the runs are already cached: then only the others are run, when they are
-        needed.
-
-        Parameters
-        ----------
-        unpatched : Engine
-            The clean engine, whose sites are the places that the patch changes.
-        probes : sequence of Probe
-            The probes of the experiment.
+        Empty if the engine does not load, and without walks if it cannot record them.
         """
-        plain = self._clean_job(unpatched, probes)
-        plain_keys = keys_of(plain)
-        if self.cache.get(RUNS, plain_keys):
-            return
-        trails = msgspec.structs.replace(self.job(unpatched, probes), measure=())
-        traces = _traces_only(self.job(unpatched.without_sites(), probes))
-        repeated = self._repeat_job(unpatched, probes)
-        everything = msgspec.structs.replace(
-            plain,
-            sites=unpatched.sites,
-            # Added as separate probes, so that their second runs have their own processes.
-            probes=(*plain.probes, *repeated.probes),
-            steps=(
-                *plain.steps,
-                *(step._replace(probe=len(probes) + step.probe) for step in repeated.steps),
-                *traces.steps,
-            ),
-            complete=True,
-        )
-        try:
-            runs = run_isolated(everything)
-        except EngineDoesNotLoad:
-            return  # `clean` reports it
-        observed, rest = runs[: len(plain.steps)], runs[len(plain.steps) :]
-        again, walks = rest[: len(repeated.steps)], rest[len(repeated.steps) :]
-        again = [msgspec.structs.replace(_without_sites(run), measured={}) for run in again]
-        self.cache.put(RUNS, dict(zip(keys_of(repeated), again, strict=True)))
-        self.cache.put(RUNS, dict(zip(plain_keys, map(_without_sites, observed), strict=True)))
-        self.cache.put(RUNS, dict(zip(keys_of(trails), map(_only_sites, observed), strict=True)))
-        self.cache.put(RUNS, dict(zip(keys_of(traces), walks, strict=True)))
-
-    def trails(self, engine: Engine, probes: Sequence[Probe]) -> dict[RunId, Mapping[str, Digest]]:
-        """Return digests of the values at an engine's sites, for each probe and loss."""
-        if not probes:
-            return {}
-        job = msgspec.structs.replace(self.job(engine, probes), measure=())
-        runs = run_cached(job, self.cache)
-        return {(run.probe, run.loss): run.trail for run in runs}
-
-    def traces(self, engine: Engine, probes: Sequence[Probe], *, every: bool = False) -> Traces:
-        """Return the backward walks of an engine that can record them; empty for any other.
-
-        Only those of gradient probes, unless `every` kind of probe is meant.
-        """
-        job = _traces_only(self.job(engine, probes), every=every)
+        job = job_for(engine, probes, self.limits)
+        job = msgspec.structs.replace(job, records=Recording.INSIDE)
         try:
             runs = run_cached(job, self.cache) if job.steps else []
         except EngineDoesNotLoad:
             return {}
-        return {(run.probe, run.loss): run.trace for run in runs}
+        return {(run.probe, run.loss): run for run in runs}
 
     # ----- The broken engine -----
 
     def broken(self, clean: Engine, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
         """Return the broken engine's runs; if it does not even load, every run fails.
 
-        With `select`, probes that cannot reach the patch are not run: they end as unpatched. With
-        `explain`, the walks are recorded by the same child process, so that `traces` finds them.
+        With `select`, probes that cannot reach the patch are not run: they end as unpatched.
         """
         job = self.job(engine, probes)
-        selected = self.reaching(clean, engine.sources, probes) if self.select else job.steps
-        walks = _traces_only(job).steps if self.explain else ()
-        selection = msgspec.structs.replace(job, steps=(*selected, *walks), trailed=not self.select)
+        steps = self.reaching(clean, engine.sources, probes) if self.select else job.steps
         try:
-            runs = run_cached(selection, self.cache)
+            runs = run_cached(msgspec.structs.replace(job, steps=steps), self.cache)
         except EngineDoesNotLoad as error:
             return failed_runs(job, error)
-        results = dict(zip(selected, runs, strict=False))
-        if len(selected) < len(job.steps):
+        results = dict(zip(steps, runs, strict=True))
+        if len(steps) < len(job.steps):
             results |= self._unreached(clean, job, results)
         return [results[step] for step in job.steps]
-
-    def broken_alone(self, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
-        """Return a broken engine's runs without measurements: only what an outcome needs."""
-        job = job_for(engine, probes, self.limits)
-        try:
-            return run_cached(job, self.cache)
-        except EngineDoesNotLoad as error:
-            return failed_runs(job, error)
 
     def _unreached(
         self, clean: Engine, job: Job, reached: Container[JobStep]
@@ -355,7 +284,6 @@ class Baseline:
                 steps=tuple(judged),
                 measure=(measurement,),
                 alone=True,
-                complete=True,
             )
             if not judged:
                 continue
@@ -428,13 +356,10 @@ class Baseline:
     # ----- Jobs -----
 
     def job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
-        """Return the job to run all probes with every loss, and to record all that a report needs.
-
-        That is what the diagnostics measure, and the values at the sites.
-        """
+        """Return the job to run all probes with every loss, and all that diagnostics measure."""
         measurements = (item.measurement for item in self.diagnostics)
         job = job_for(engine, probes, self.limits)
-        return msgspec.structs.replace(job, measure=tuple(filter(None, measurements)), trailed=True)
+        return msgspec.structs.replace(job, measure=tuple(filter(None, measurements)))
 
     def _clean_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job for the answer key, which also measures what may differ."""
@@ -443,8 +368,8 @@ class Baseline:
 
     def _coverage_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job that only records which functions are called."""
-        job = self.job(engine.without_sites(), probes)
-        return msgspec.structs.replace(job, measure=(), covered=True)
+        job = job_for(engine.without_sites(), probes, self.limits)
+        return msgspec.structs.replace(job, records=Recording.CALLS)
 
     def _repeat_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job to run the probes of pages and users a second time.
@@ -488,29 +413,36 @@ def does_not_load(engine: Engine, error: EngineDoesNotLoad) -> EnvironmentProble
     )
 
 
-def _traces_only(job: Job, *, every: bool = False) -> Job:
-    """Return a job that records the walks of the gradient probes, or of all, and nothing else."""
-    traceable = tuple(
-        step._replace(traced=True)
-        for step in job.steps
-        if job.dialect.trace and (every or job.probes[step.probe].kind == "gradient")
-    )
-    return msgspec.structs.replace(job, steps=traceable, measure=())
-
-
-def _without_sites(run: Run) -> Run:
-    return msgspec.structs.replace(run, reached=[], trail={})
-
-
-def _only_sites(run: Run) -> Run:
-    """Return the run as a job without measurements returns it."""
-    if not (run.reached or run.failure):
-        return Run(run.probe, run.loss)
-    return msgspec.structs.replace(run, measured={})
-
-
 def _visible(run: Run) -> Run:
     """Return the run without its measurements, and without what no diagnostic may see."""
     return msgspec.structs.replace(
         run, reached=[], trail={}, called=None, trace=[], measured={}, seconds=0.0
     )
+
+
+# ----- The context of a page: the resources that it runs with -----
+
+
+class Context(Protocol):
+    """The resources that pages run with; they may be opened when they are first used."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The catalogue of pages, probes and recipes."""
+
+    @property
+    def engine(self) -> Engine:
+        """The unbroken engine."""
+
+    @property
+    def baseline(self) -> Baseline:
+        """The results that are shared by all pages: the unbroken engine's and the oracles'."""
+
+
+@dataclass(frozen=True)
+class OpenContext:
+    """A context whose parts are already open."""
+
+    catalogue: Catalogue
+    engine: Engine
+    baseline: Baseline

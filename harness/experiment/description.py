@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from graphlib import CycleError
 
 from harness.answer_key.divergence import Divergence, first_divergence
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import Judgement
-from harness.answer_key.stage import Infection, stage_of
-from harness.answer_key.walks import forward_order
+from harness.answer_key.stage import Infection, infection_of, stage_of
+from harness.answer_key.walks import forward_order, visits
 from harness.core.message import EMPTY, Message, message
 from harness.core.report import DrawnComparison, DrawnNumbers, Graph, GraphNode, RunReport
 from harness.core.rounding import margin, wrong_entries
 from harness.core.run import CREATED, Array, Run, TraceStep
 from harness.core.vocabulary import Alarm, Declined, Phase, Silent, Skipped, Verdict
 from harness.experiment.baseline import CleanRun, RunId
+from harness.experiment.patching import DISGUISED
+
+
+@dataclass(frozen=True)
+class RunPair:
+    """A run of the broken engine, and that of the clean engine with the same probe and loss."""
+
+    broken: Run
+    clean: Run
+
+    @cached_property
+    def infection(self) -> Infection:
+        """Whether a number inside was wrong, if the trails and the walks were recorded."""
+        broken, clean = ({**run.trail, **visits(run.trace)} for run in (self.broken, self.clean))
+        return infection_of(broken, clean, (self.broken.trace, self.clean.trace))
 
 
 @dataclass(frozen=True)
@@ -28,6 +43,8 @@ class JudgedRun:
     clean: CleanRun
     """The clean run; without verdicts as long as these are not known."""
     judgement: Judgement
+    inside: RunPair | None = None
+    """What happened inside, if it was recorded to explain the outcome."""
 
     @property
     def pair(self) -> RunId:
@@ -39,14 +56,13 @@ def describe_unreached(judged: JudgedRun) -> RunReport:
     """Return the report on a run that never reached the patch: that of the clean run."""
     clean = judged.clean
     if clean.unreached is None:
-        clean.unreached = describe(judged, clean.verdicts, None)
+        clean.unreached = describe(judged, clean.verdicts)
     return clean.unreached
 
 
 def describe(
     judged: JudgedRun,
     verdicts: Mapping[str, Verdict],
-    infection: Infection | None,
     *,
     correct: bool = False,
     guard_is_lost: bool = False,
@@ -60,8 +76,6 @@ def describe(
         clean run.
     verdicts : mapping of str to Verdict
         The verdict of each diagnostic on it.
-    infection : Infection, optional
-        Whether a number inside was wrong, if that was measured.
     correct : bool
         Whether the page is a correct rewrite, and no break.
     guard_is_lost : bool
@@ -76,7 +90,7 @@ def describe(
     stage_given = partial(
         stage_of,
         judgement.outcome,
-        infection,
+        judged.inside.infection if judged.inside and judgement.outcome == DISGUISED else None,
         correct=correct,
         kind=judgement.kind,
         guard_is_lost=guard_is_lost,
@@ -84,7 +98,7 @@ def describe(
     stage, why = stage_given(list(caught))
     no_alarm = [name for name, v in verdicts.items() if isinstance(v, Silent)]
     inside = EMPTY
-    if judgement.outcome == "disguised-correct" and not run.failure:
+    if judgement.outcome == DISGUISED and not run.failure:
         _, inside = stage_given(())
     return RunReport(
         probe=run.probe,
@@ -129,15 +143,12 @@ def _margins(caught: Mapping[str, Alarm], clean: Mapping[str, Verdict]) -> dict[
 
 
 def explain(
-    judged: JudgedRun,
-    broken: Sequence[TraceStep],
-    clean: Sequence[TraceStep],
-    constants: Collection[float] = (),
+    judged: JudgedRun, constants: Collection[float]
 ) -> dict[str, Message | DrawnComparison | Graph | None]:
     """Return what a wrong array looks like, where the backward walk first went wrong, and pictures.
 
-    The keys are fields of `RunReport`. `broken` and `clean` are the recorded walks, if any.
-    `constants` are those of the probe and the patch: one may be the cause of a wrong factor.
+    The keys are fields of `RunReport`. `constants` are those of the probe and the patch: one may be
+    the cause of a wrong factor.
     """
     evidence: dict[str, Message | DrawnComparison | Graph | None] = {}
     run, judgement, clean_run = judged.run, judged.judgement, judged.clean.run
@@ -152,6 +163,8 @@ def explain(
             actual, expected, sizes=_sizes(leaves), constants=constants
         )
     failed = run.failure is not None and run.failure.phase is Phase.BACKWARD
+    inside = judged.inside or RunPair(run, clean_run)
+    broken, clean = inside.broken.trace, inside.clean.trace
     names = leaf_names(clean, leaves)
     if divergence := first_divergence(broken, clean, names, failed=failed):
         evidence["first_divergence"] = divergence.sentence

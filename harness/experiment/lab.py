@@ -7,54 +7,61 @@ tests) calls `run_lab`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
 
 from harness.answer_key.outcome import Judgement, judge
-from harness.answer_key.stage import Infection, infection_of, stage_of
-from harness.answer_key.walks import visits
+from harness.answer_key.stage import stage_of
+from harness.core.errors import BreaklabError, DoesNotApply, InternalError
 from harness.core.message import Message, message
 from harness.core.report import InPlaceRun, Report, RunReport
-from harness.core.run import Digest, Run
+from harness.core.run import Run
 from harness.core.vocabulary import Outcome, headline
 from harness.diagnostics import Observation
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Baseline, CleanRun, RunId
+from harness.experiment.baseline import Baseline, CleanRun, Context, RunId
 from harness.experiment.description import (
     JudgedRun,
+    RunPair,
     describe,
     describe_unreached,
     explain,
 )
-from harness.experiment.patching import Experiment
+from harness.experiment.patching import DISGUISED, Experiment, prepare, with_in_place
 from harness.experiment.statements import answer_question, blind_probes, compare_claims, quotable
+from harness.pages.catalogue import Catalogue
+from harness.pages.front_matter import Break
 from harness.pages.page import Page
 from harness.pages.probe import REFUSED, Probe
 
 
 def run_lab(
-    experiment: Experiment, baseline: Baseline, announce: Callable[[Report], None] | None = None
+    experiment: Experiment,
+    baseline: Baseline,
+    announce: Callable[[Report], None] | None = None,
+    *,
+    causes: bool = False,
 ) -> Report:
     """Run clean and broken, judge, run the diagnostics, and compare it all with the page.
 
     `announce` is called with a report without verdicts and claims as soon as the outcomes are
-    known: the oracles, which may be slow to start, run after it.
+    known: the oracles, which may be slow to start, run after it. With `causes`, the report also
+    says what wrong arrays look like, and where they come from.
     Raises EnvironmentProblem if the clean engine does not load.
     """
     start = time.perf_counter()
     chosen = usable(experiment, baseline)
     experiment = chosen.with_guards()
-    if baseline.explain:
-        baseline.run_everything_once(experiment.unpatched, experiment.probes)
     clean = baseline.clean_runs(experiment.clean, experiment.probes)
     experiment = _runnable(experiment, baseline, clean)
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     if experiment.rewritten:
         runs = [msgspec.structs.replace(run, reached=[0]) for run in runs]
     judged = _judge_all(experiment, runs, clean)
+    judged = _look_inside(experiment, baseline, judged, causes=causes)
     known = {
         "path": _path(runs),
         "in_place": _run_in_place(experiment, baseline, clean),
@@ -79,8 +86,8 @@ def run_lab(
     runs = baseline.with_own(experiment.broken, experiment.probes, [item.run for item in judged])
     judged = [replace(item, run=run) for item, run in zip(judged, runs, strict=True)]
     reports = _describe_all(experiment, baseline, judged)
-    if baseline.explain:
-        reports = _explain_all(experiment, baseline, reports, judged)
+    if causes:
+        reports = _explain_all(experiment, reports, judged)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
     return msgspec.structs.replace(_quoting(experiment, report), **known)
 
@@ -156,14 +163,13 @@ def add_stages(experiment: Experiment, baseline: Baseline, report: Report) -> Re
     """Return the report with the stages that a baseline with `select` leaves out."""
     names = {run.probe for run in report.runs if run.stage is None}
     probes = [probe for probe in experiment.probes if probe.name in names]
-    broken = baseline.trails(experiment.broken, probes)
-    infected = infections(experiment, baseline, broken, probes)
+    inside = inside_runs(experiment, baseline, probes)
     runs, guard_is_lost = [], loses_guard(experiment, report.runs)
     for run in report.runs:
-        if run.stage is None and (infection := infected.get((run.probe, run.loss))):
+        if run.stage is None and (runs_inside := inside.get((run.probe, run.loss))):
             stage, why = stage_of(
                 run.outcome,
-                infection,
+                runs_inside.infection,
                 run.caught_by,
                 correct=is_correct(experiment.page),
                 kind=run.kind,
@@ -255,7 +261,7 @@ def _run_in_place(
     engine = experiment.broken_in_place
     if engine is None:
         return []
-    runs = baseline.broken_alone(engine, experiment.probes)
+    runs = baseline.bare().broken(experiment.clean, engine, experiment.probes)
     return [
         InPlaceRun(*item.pair, item.judgement.outcome, item.judgement.evidence, item.run.repeatable)
         for item in _judge_all(experiment, runs, clean)
@@ -266,10 +272,6 @@ def _describe_all(
     experiment: Experiment, baseline: Baseline, judged: Sequence[JudgedRun]
 ) -> list[RunReport]:
     """Return the report on every run, with what the page states."""
-    disguised = _probes_with(experiment, judged, {"disguised-correct"})
-    without_trails = baseline.select or experiment.rewritten
-    own = {item.pair: item.run.trail for item in judged}
-    infected = infections(experiment, baseline, own, () if without_trails else disguised)
     reports, guard_is_lost = [], loses_guard(experiment, [item.judgement for item in judged])
     for item in judged:
         run, clean = item.run, item.clean
@@ -279,7 +281,6 @@ def _describe_all(
             report = describe(
                 item,
                 verdicts,
-                infected.get(item.pair),
                 correct=is_correct(experiment.page),
                 guard_is_lost=guard_is_lost,
             )
@@ -293,50 +294,56 @@ def _describe_all(
     return reports
 
 
-def infections(
-    experiment: Experiment,
-    baseline: Baseline,
-    broken: Mapping[RunId, Mapping[str, Digest]],
-    probes: Sequence[Probe],
-) -> dict[RunId, Infection]:
-    """Return what the trails and the walks of the runs of these probes show."""
-    clean = baseline.trails(experiment.unpatched, probes)
-    walks = baseline.traces(experiment.broken, probes, every=True)
-    correct = baseline.traces(experiment.clean.without_sites(), probes, every=True)
-    found = {}
-    for pair, trail in clean.items():
-        both = walks.get(pair, ()), correct.get(pair, ())
-        found[pair] = infection_of(
-            {**broken[pair], **visits(both[0])}, {**trail, **visits(both[1])}, both
-        )
-    return found
+def _look_inside(
+    experiment: Experiment, baseline: Baseline, judged: Sequence[JudgedRun], *, causes: bool
+) -> list[JudgedRun]:
+    """Return the runs with what was recorded inside those whose outcome it explains.
+
+    Behind a right result, a wrong number may be hidden; of a wrong gradient, the backward walk says
+    where it comes from.
+    """
+    hidden, wrong = set[str](), set[str]()
+    if not (baseline.select or experiment.rewritten):
+        hidden = _with_outcome(judged, {DISGUISED})
+    if causes and experiment.clean.dialect.trace:
+        wrong = _with_outcome(judged, WRONG)
+    probes = [
+        probe
+        for probe in experiment.probes
+        if probe.name in hidden or (probe.name in wrong and probe.kind == "gradient")
+    ]
+    inside = inside_runs(experiment, baseline, probes)
+    return [replace(item, inside=inside.get(item.pair)) for item in judged]
+
+
+def inside_runs(
+    experiment: Experiment, baseline: Baseline, probes: Sequence[Probe]
+) -> dict[RunId, RunPair]:
+    """Return what was recorded inside the runs of these probes, of both engines."""
+    broken = baseline.inside(experiment.broken, probes)
+    clean = baseline.inside(experiment.unpatched, probes)
+    return {pair: RunPair(broken.get(pair) or Run(*pair), run) for pair, run in clean.items()}
 
 
 def _explain_all(
-    experiment: Experiment,
-    baseline: Baseline,
-    reports: Sequence[RunReport],
-    judged: Sequence[JudgedRun],
+    experiment: Experiment, reports: Sequence[RunReport], judged: Sequence[JudgedRun]
 ) -> list[RunReport]:
     """Return the reports with what wrong arrays look like and where they come from."""
-    wrong = _probes_with(experiment, judged, {"silent-corruption", "crash"})
-    broken = baseline.traces(experiment.broken, wrong)
-    clean = baseline.traces(experiment.clean.without_sites(), wrong)
-    explained = []
+    wrong, explained = _with_outcome(judged, WRONG), []
     for report, item in zip(reports, judged, strict=True):
         constants = experiment.probe(item.run.probe).numbers | experiment.numbers
-        walks = broken.get(item.pair, ()), clean.get(item.pair, ())
-        evidence = explain(item, *walks, constants)
-        explained.append(msgspec.structs.replace(report, **evidence))
+        if item.run.probe not in wrong:
+            item = replace(item, inside=None)
+        explained.append(msgspec.structs.replace(report, **explain(item, constants)))
     return explained
 
 
-def _probes_with(
-    experiment: Experiment, judged: Iterable[JudgedRun], outcomes: Collection[Outcome]
-) -> list[Probe]:
-    """Return the probes on which the break has one of these outcomes."""
-    names = {item.run.probe for item in judged if item.judgement.outcome in outcomes}
-    return [probe for probe in experiment.probes if probe.name in names]
+WRONG: Collection[Outcome] = ("silent-corruption", "crash")
+
+
+def _with_outcome(judged: Iterable[JudgedRun], outcomes: Collection[Outcome]) -> set[str]:
+    """Return the names of the probes on which the break has one of these outcomes."""
+    return {item.run.probe for item in judged if item.judgement.outcome in outcomes}
 
 
 def _path(runs: Sequence[Run]) -> Literal["swapped", "reloaded"] | None:
@@ -389,3 +396,72 @@ def _report(
         left_out=dict(experiment.left_out or {}),
         partial=partial,
     )
+
+
+# ----- Breaks on a foreign engine, page by page -----
+#
+# The results are compared with what each page states. A difference is not a failure, since pages
+# are written about minigrad, unless it shows that the patch is not the change that the page
+# describes.
+
+
+def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
+    """Return the breaks with these ids, or all breaks.
+
+    Raises UsageError for an id that no break has, PageError for a page that cannot be read.
+    """
+    if ids:
+        return [catalogue.page(page_id, "break") for page_id in ids]
+    return [page for page in catalogue.valid_pages() if isinstance(page.front, Break)]
+
+
+def compare_pages(pages: Sequence[Page], context: Context) -> Iterator[Report]:
+    """Yield a report on each break: `does-not-apply` if no site gives valid Python."""
+    for page in pages:
+        try:
+            yield run_lab(prepare(page, context.catalogue, context.engine), context.baseline)
+        except DoesNotApply:
+            yield report_absence(page, context.engine, None)
+        except InternalError:
+            raise
+        except BreaklabError as error:
+            reason = {"the patch": error.problem.splitlines()[0]}
+            absence = report_absence(page, context.engine, None)
+            yield msgspec.structs.replace(absence, left_out=reason)
+
+
+# ----- A break with all that was recorded of its runs -----
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A page that was run, by the unbroken and by the broken engine."""
+
+    page: Page
+    report: Report
+    probes: Sequence[Probe]
+    pairs: Mapping[RunId, RunPair]
+    """With the backward walks of gradient probes."""
+
+
+def record(
+    page: Page,
+    catalogue: Catalogue,
+    engine: Engine,
+    baseline: Baseline,
+    variant: Page | None = None,
+) -> Recorded:
+    """Run a page's probes, as `harness break` does, and return all that was recorded."""
+    experiment = with_in_place(prepare(page, catalogue, engine, variant=variant), catalogue)
+    report = run_lab(experiment, baseline, causes=True)
+    clean = baseline.clean_runs(experiment.clean, experiment.probes)
+    broken = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
+    gradients = [probe for probe in experiment.probes if probe.kind == "gradient"]
+    inside = inside_runs(experiment, baseline, gradients)
+    pairs = {(run.probe, run.loss): RunPair(run, clean[run.probe, run.loss]) for run in broken}
+    for pair, walked in inside.items():
+        pairs[pair] = RunPair(
+            msgspec.structs.replace(pairs[pair].broken, trace=walked.broken.trace),
+            msgspec.structs.replace(pairs[pair].clean, trace=walked.clean.trace),
+        )
+    return Recorded(page, report, experiment.probes, pairs)

@@ -19,16 +19,15 @@ from pathlib import Path
 
 import msgspec
 
-from harness.answer_key.stage import Infection
 from harness.core import read_text
 from harness.core.errors import PageError
 from harness.core.message import Message, message, verbatim
 from harness.core.report import EngineReport
 from harness.core.run import Run
 from harness.core.vocabulary import Stage
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import Context
-from harness.experiment.lab import infections
+from harness.experiment.baseline import Baseline, Context
+from harness.experiment.description import RunPair
+from harness.experiment.lab import inside_runs
 from harness.experiment.patching import Experiment
 from harness.grade.grading import grade_suite, stage_of_survivor
 from harness.grade.plan import plan_grading
@@ -85,18 +84,17 @@ def judge_tests(experiment: Experiment, baseline: Baseline) -> dict[str, SuiteFa
     runs = baseline.broken(experiment.clean, experiment.broken, experiment.probes)
     unnoticed = {run.probe for run in runs if run.reached and not run.failure}
     tests = [test for test in experiment.probes if test.name in unnoticed]
-    trails = {(run.probe, run.loss): run.trail for run in runs}
-    infected = infections(experiment, baseline, trails, tests)
-    return {run.probe: _fate(run, infected.get((run.probe, run.loss))) for run in runs}
+    inside = inside_runs(experiment, baseline, tests)
+    return {run.probe: _fate(run, inside.get((run.probe, run.loss))) for run in runs}
 
 
-def _fate(run: Run, infection: Infection | None) -> SuiteFate:
+def _fate(run: Run, inside: RunPair | None) -> SuiteFate:
     if run.failure:
         by_assertion = run.failure.type == "AssertionError"
         return SuiteFate(False, "revealed", run.failure.sentence, by_assertion)
     if not run.reached:
         return SuiteFate(True, "not-reached", LOST["not-reached"])
-    stage = None if infection is None else stage_of_survivor([infection])
+    stage = None if inside is None else stage_of_survivor([inside.infection])
     return SuiteFate(True, stage, LOST[stage])
 
 

@@ -28,8 +28,7 @@ from harness.core.vocabulary import Alarm, Stage
 from harness.diagnostics import Observation
 from harness.diagnostics.crash import CRASH
 from harness.engines.engine import Engine
-from harness.experiment.baseline import UNREPEATABLE, Baseline, RunId
-from harness.experiment.context import Context
+from harness.experiment.baseline import UNREPEATABLE, Baseline, Context, RunId
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
 from harness.grade.trial import TrialVerdict, TrialVersion, judge
@@ -247,7 +246,7 @@ def attack_break(
     experiment = prepare_break(break_id, probes, context)
     trial = ProbeTrial(experiment.page, probes, context, seed, cache)
     verdict = trial.judge(rounds)
-    runs = run_lab(experiment, context.baseline).runs
+    runs = run_lab(experiment, context.baseline, causes=True).runs
     stages = get_args(Stage)
     reached = [(run.stage, run.why) for run in runs if run.stage]
     stage, why = max(reached, key=lambda reason: stages.index(reason[0]))

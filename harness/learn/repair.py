@@ -24,8 +24,7 @@ from harness.core.rounding import repeats
 from harness.core.run import Run
 from harness.core.vocabulary import Loss, Outcome
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import Context
+from harness.experiment.baseline import Baseline, Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare, put
 from harness.learn.scratch_copy import ScratchCopy, digest_of
@@ -291,7 +290,7 @@ def _first_seen(
 ) -> Message | None:
     """Return the step of the backward pass after which something is wrong, if there is one."""
     chosen = replace(experiment, probes=(probe,))
-    report = run_lab(chosen, baseline.bare(explain=True))
+    report = run_lab(chosen, baseline.bare(), causes=True)
     return next(run.first_divergence for run in report.runs if run.loss == loss)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.core.report import QuestionReport
-from harness.experiment.context import Context
+from harness.experiment.baseline import Context
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.learn.events import Draw

@@ -8,7 +8,7 @@ from html import escape
 
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
-from harness.experiment.recording import Recorded, record
+from harness.experiment.lab import Recorded, record
 from harness.pages.catalogue import open_catalogue
 from harness.report import html_room
 from harness.report.one_screen import show_report
@@ -54,5 +54,5 @@ def show_break(page_id: str) -> ShownBreak:
     """
     catalogue = open_catalogue()
     page = catalogue.page(page_id, "break")
-    baseline = Baseline(open_cache(True), explain=True)
+    baseline = Baseline(open_cache(True))
     return ShownBreak(record(page, catalogue, find_engine(), baseline))

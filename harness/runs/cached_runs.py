@@ -20,7 +20,7 @@ from harness.engines.engine import Dialect
 from harness.pages.probe import Probe, ProbeKind
 from harness.runs.cache import RUN_ROOMS, Cache, ResultKind, installed_packages, key_of
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
-from harness.runs.protocol import SEED, Job, JobStep
+from harness.runs.protocol import SEED, Job, JobStep, Recording
 from harness.sandbox.limits import Limits
 
 RUNS: ResultKind[Run] = ResultKind("run", Run, RUN_ROOMS)
@@ -39,11 +39,12 @@ def keys_of(job: Job) -> list[bytes]:
     packages = installed_packages() if job.sources and not job.base else []
     facts = job.dialect, sorted(job.sources.items()), job.sites, job.limits, packages
     engine = key_of(RUNS, facts)
-    # Functions are recorded with the file that they are in.
-    observed = key_of(RUNS, (job.measure, job.complete, job.trailed, job.covered and job.root))
+    # Called functions are recorded with the file that they are in.
+    root = job.root if job.records is Recording.CALLS else ""
+    recorded = key_of(RUNS, (job.records, job.measure, root))
     return [
-        key_of(RUNS, (engine, job.probes[index].identity, loss, SEED, None if traced else observed))
-        for index, loss, traced in job.steps
+        key_of(RUNS, (engine, job.probes[index].identity, loss, SEED, recorded))
+        for index, loss in job.steps
     ]
 
 

@@ -30,6 +30,7 @@ from harness.runs.protocol import (
     Program,
     ProgramEnd,
     ProgramOutput,
+    Recording,
     decode_reply,
     encode_task,
     is_possible,
@@ -95,11 +96,11 @@ def run_isolated(job: Job) -> list[Run]:
         return _run_steps(job)
     firsts, others = _first_losses(job)
     runs = dict(zip(firsts, _run_steps(job.only(firsts)), strict=True))
-    failed = {job.steps[at][0]: run for at, run in runs.items() if _failed_early(run)}
-    rest = [at for at in others if job.steps[at][0] not in failed]
+    failed = {job.steps[at].probe: run for at, run in runs.items() if _failed_early(run)}
+    rest = [at for at in others if job.steps[at].probe not in failed]
     runs |= zip(rest, _run_steps(job.only(rest)), strict=True) if rest else ()
     for at in others:
-        index, loss, _ = job.steps[at]
+        index, loss = job.steps[at]
         if index in failed:
             runs[at] = msgspec.structs.replace(failed[index], loss=loss, seconds=0.0)
     return [runs[at] for at in range(len(job.steps))]
@@ -107,7 +108,7 @@ def run_isolated(job: Job) -> list[Run]:
 
 def _first_losses(job: Job) -> tuple[list[int], list[int]]:
     """Return the positions of each probe's first step, and those of its other losses."""
-    first = {index: at for at, (index, _, _) in reversed(list(enumerate(job.steps)))}
+    first = {step.probe: at for at, step in reversed(list(enumerate(job.steps)))}
     positions = sorted(first.values())
     return positions, [at for at in range(len(job.steps)) if at not in set(positions)]
 
@@ -121,7 +122,7 @@ def _run_steps(job: Job) -> list[Run]:
     runs: dict[int, Run] = {}
     late: Counter[str] = Counter()
     steps = job.steps
-    pending = sorted(range(len(steps)), key=lambda at: not job.probes[steps[at][0]].shared)
+    pending = sorted(range(len(steps)), key=lambda at: not job.probes[steps[at].probe].shared)
     while pending and not _reached_limit(late):
         rest = job.only(pending)
         done, failure = _with_worker(rest, partial(_collect_runs, rest))
@@ -138,7 +139,7 @@ def _reached_limit(late: Counter[str]) -> str | None:
 
 def _not_waited_for(job: Job, position: int, late: Counter[str]) -> Run:
     """Return the run of a skipped step, which would probably take too long as well."""
-    index, loss, _ = job.steps[position]
+    index, loss = job.steps[position]
     kind = _reached_limit(late) or ""
     reason = f"not run, since {late[kind]} other runs did not end in time"
     failure = Failure(Phase.RUN, kind, reason, repeatable=False)
@@ -247,14 +248,14 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
         reported = answer.failure if isinstance(answer, EngineLoaded) else None
         failure = reported or failure_of_child(worker, answer, job.limits, Phase.IMPORT)
         raise EngineDoesNotLoad(failure)
-    forks, previous = answer.forks, job.steps[0][0]
+    forks, previous = answer.forks, job.steps[0].probe
+    may_be_empty = job.records is not Recording.RESULTS or bool(job.sites)
     runs: list[Run] = []
-    for index, loss, traced in job.steps:
+    for index, loss in job.steps:
         if runs and not forks and not job.may_share(previous, index):
             break
         previous = index
         probe, answer = job.probes[index], _request(worker, job.limits)
-        may_be_empty = traced or job.covered or (bool(job.sites) and not job.complete)
         if not (
             isinstance(answer, Run)
             and is_possible(answer, probe, loss, job.measure, may_be_empty=may_be_empty)

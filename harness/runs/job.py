@@ -46,6 +46,7 @@ from harness.runs.protocol import (
     SEED,
     EngineLoaded,
     Job,
+    Recording,
     encode_or_fail,
     encode_reply,
 )
@@ -130,13 +131,13 @@ class _Session:
         job = self.job
         if job.sources:
             self.files.watch()
-        if job.covered:
+        if job.records is Recording.CALLS:
             self.coverage.start()
         try:
             self.library = self._open_library()
         except BaseException as error:
             return failure_of(Phase.IMPORT, error, origin=origin_of(error))
-        if job.covered:
+        if job.records is Recording.CALLS:
             self.called = called_functions(self.coverage.stop())
         self.reached = set(self.recorder.executed)
         if job.sources:
@@ -152,18 +153,17 @@ class _Session:
         two probes could affect the other. In an installed library, which is not patched, failures
         and changes do not matter.
         """
-        index, loss, traced = self.steps[position]
+        index, loss = self.steps[position]
         mtrand.set_bit_generator(self.generator)
         self.generator.state = self.start
         random.seed(SEED)
         self.recorder.clear()
         if index != self.cached_probe:
             self.cached_probe, self.cache = index, ReplyCache()
-        run = _run_covered if self.job.covered else _trace if traced else _run
         if self.state:
             self.state.begin_run()
         # Many settings are context variables, such as NumPy's error handling.
-        result = copy_context().run(run, self, self.job.probes[index], loss)
+        result = copy_context().run(_RECORD[self.job.records], self, self.job.probes[index], loss)
         if self.swapped or self.files.opened:
             result = msgspec.structs.replace(
                 result, swapped=self.swapped, other_files=self.files.opened
@@ -195,7 +195,7 @@ class _Session:
         """Return the host's loaded engine with the patch swapped in; None if that is impossible."""
         job = self.job
         loaded = _LOADED.get(job.dialect.module)
-        if loaded is None or job.covered or loaded.sources != job.base:
+        if loaded is None or job.records is Recording.CALLS or loaded.sources != job.base:
             return None
         codes = compile_files(Path(job.root), job.sources, job.sites, job.hooks)
         if not loaded.swap(codes):
@@ -217,8 +217,7 @@ def _import_engine(job: Job) -> ModuleType:
     return load(job.dialect.module, Path(job.root), job.sources, job.sites, job.hooks)
 
 
-def _run_covered(session: _Session, probe: Probe, loss: Loss | None) -> Run:
-    """Return a run that holds only the functions that the import and the probe call."""
+def _record_calls(session: _Session, probe: Probe, loss: Loss | None) -> Run:
     trial = Trial(session.library, probe)
     session.coverage.start()
     observe(trial, loss)
@@ -228,16 +227,19 @@ def _run_covered(session: _Session, probe: Probe, loss: Loss | None) -> Run:
     return Run(probe.name, loss, called=[*session.called, *called])
 
 
-def _trace(session: _Session, probe: Probe, loss: Loss | None) -> Run:
-    """Return a run that holds only the backward walk, if the engine can record it."""
+def _record_inside(session: _Session, probe: Probe, loss: Loss | None) -> Run:
+    recorder = session.recorder
     try:
         trial = Trial(session.library, probe)
     except BaseException:
-        return Run(probe.name, loss)  # the run itself records the failure
-    return Run(probe.name, loss, trace=observe(trial, loss, traced=True).trace)
+        return Run(probe.name, loss)  # the results record the failure
+    run = observe(trial, loss, traced=True)
+    differs = recorder.executed or session.reached or run.failure
+    trail = dict(recorder.trail) if differs else {}
+    return Run(probe.name, loss, trace=run.trace, trail=trail)
 
 
-def _run(session: _Session, probe: Probe, loss: Loss | None) -> Run:
+def _record_results(session: _Session, probe: Probe, loss: Loss | None) -> Run:
     job, recorder = session.job, session.recorder
     try:
         trial = Trial(session.library, probe, session.cache)
@@ -246,12 +248,19 @@ def _run(session: _Session, probe: Probe, loss: Loss | None) -> Run:
     run = observe(trial, loss)
     recorder.paused = True  # what a diagnostic runs is not part of the probe
     reached = sorted(recorder.executed | session.reached)
-    if job.sites and not (reached or run.failure or job.complete):
+    if job.sites and not (reached or run.failure):
         return Run(probe.name, loss)  # equal to the unpatched engine's run, which is recorded
-    run = msgspec.structs.replace(run, reached=reached, trail=dict(recorder.trail))
+    run = msgspec.structs.replace(run, reached=reached)
     if run.failure:
         return run
     return msgspec.structs.replace(run, measured=_measure(job, trial, run))
+
+
+_RECORD = {
+    Recording.RESULTS: _record_results,
+    Recording.INSIDE: _record_inside,
+    Recording.CALLS: _record_calls,
+}
 
 
 # ----- Measurements -----

@@ -7,6 +7,7 @@ evaluated.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -46,14 +47,23 @@ SEED = 20260
 """Everything random in a probe comes from this seed, the probe's name and the leaf's name."""
 
 
+class Recording(StrEnum):
+    """What a job records of its runs."""
+
+    RESULTS = "results"
+    """Everything that can be compared with another run, and which sites are executed."""
+    INSIDE = "inside"
+    """Only the trail of the changed functions and the backward walk."""
+    CALLS = "calls"
+    """Only which of the engine's functions are called."""
+
+
 class JobStep(NamedTuple):
     """A run to make."""
 
     probe: int
     """The index of the probe in the job."""
     loss: Loss | None
-    traced: bool = False
-    """Record only the backward walk."""
 
 
 class Job(msgspec.Struct, frozen=True, tag="job"):
@@ -67,15 +77,9 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     probes: tuple[Probe, ...]
     steps: tuple[JobStep, ...]
     """What to run, in order."""
+    records: Recording = Recording.RESULTS
     measure: tuple[Measurement, ...] = ()
     """What to measure by running the engine again."""
-    complete: bool = False
-    """Return everything that was observed even if no site was executed."""
-    trailed: bool = False
-    """Record the values at the sites, and not only whether they are executed: a quarter more time
-    for the runs of a break."""
-    covered: bool = False
-    """Record only which of the engine's functions are called."""
     limits: Limits = Limits()
     base: dict[str, str] = {}
     """The unpatched files of our own engine, which a host has already loaded; otherwise empty."""
@@ -113,7 +117,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     @property
     def hooks(self) -> Hooks:
         """What the engine's code calls at its sites."""
-        return HOOKS if self.trailed else MARKER
+        return HOOKS if self.records is Recording.INSIDE else MARKER
 
 
 class Program(msgspec.Struct, frozen=True, tag="program"):

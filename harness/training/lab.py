@@ -16,13 +16,15 @@ from harness.core.message import message
 from harness.core.run import Run
 from harness.core.vocabulary import Outcome
 from harness.engines.engine import Engine
-from harness.experiment.baseline import Baseline, job_for
+from harness.experiment.baseline import Baseline, failed_runs, job_for
 from harness.experiment.description import compare_losses
 from harness.pages.catalogue import nearest
 from harness.pages.checks import Invariant, LogEntries, invariant_of
 from harness.pages.front_matter import Advice, TrainingBreak
+from harness.pages.probe import Probe
 from harness.runs.cache import Cache
-from harness.runs.cached_runs import run_in_parallel
+from harness.runs.cached_runs import run_cached, run_in_parallel
+from harness.runs.isolated import EngineDoesNotLoad
 from harness.sandbox.limits import Limits
 from harness.sandbox.parallel import available_cores
 from harness.training.comparison import (
@@ -268,7 +270,7 @@ def run_both(
     shares = [share for part in range(cores) if (share := probes[part::cores])]
     jobs = [job_for(engine, share, LIMITS) for engine in engines for share in shares]
     run_in_parallel(jobs, cache, cores)
-    first, second = (Baseline(cache, (), LIMITS).broken_alone(one, probes) for one in engines)
+    first, second = (_runs(one, probes, cache) for one in engines)
     for run in first:
         if run.failure or not run.log:
             why = run.failure.sentence if run.failure else message("it logs nothing")
@@ -298,8 +300,17 @@ def run_both(
 def reaches(experiment: TrainingExperiment, seed: int, cache: Cache) -> bool:
     """Whether one run of the recipe executes the patched code."""
     probe = experiment.recipe.probe(seed)
-    (run,) = Baseline(cache, (), LIMITS).broken_alone(experiment.broken, [probe])
+    (run,) = _runs(experiment.broken, [probe], cache)
     return bool(run.reached)
+
+
+def _runs(engine: Engine, probes: Sequence[Probe], cache: Cache) -> list[Run]:
+    """Return an engine's runs; all fail if it does not load."""
+    job = job_for(engine, probes, LIMITS)
+    try:
+        return run_cached(job, cache)
+    except EngineDoesNotLoad as error:
+        return failed_runs(job, error)
 
 
 # ----- Alarms of the invariant -----

@@ -17,10 +17,9 @@ from pathlib import Path
 from harness.core.files import write_file
 from harness.core.report import Report
 from harness.doctor.diagnosis import Diagnosis, diagnose
-from harness.experiment.baseline import Baseline
-from harness.experiment.comparison import breaks_for, compare_pages
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.experiment.exploration import explore
+from harness.experiment.lab import breaks_for, compare_pages
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.report.doctor import show_diagnosis
 from harness.report.terminal import WIDTH, Screen

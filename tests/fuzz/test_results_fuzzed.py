@@ -15,10 +15,9 @@ from harness.check.runner import run_page
 from harness.core.run import Failure, Run
 from harness.core.vocabulary import Phase
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
+from harness.experiment.lab import record
 from harness.experiment.patching import prepare
-from harness.experiment.recording import record
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.report import show, to_json
 from harness.report.full import show_full
@@ -28,7 +27,7 @@ from harness.report.language import ENGLISH
 from harness.report.terminal import open_console
 from harness.runs import isolated
 from harness.runs.cache import Cache
-from harness.runs.protocol import Job, decode_reply, encode_reply, is_possible
+from harness.runs.protocol import Job, Recording, decode_reply, encode_reply, is_possible
 from harness.sandbox.frames import Frame
 from tests.examples import examples
 from tests.fuzz.sound import in_time, read
@@ -145,7 +144,7 @@ class Recorder:
     def sent(self, job: Job, position: int, run: Run) -> Run:
         """Return what the main process makes of the run after a change."""
         assert self.data is not None
-        index, loss, traced = job.steps[position]
+        index, loss = job.steps[position]
         plain = msgspec.msgpack.decode(encode_reply(run).payload)
         filled = sorted(
             name for name, value in plain.items() if isinstance(value, dict | list) and value
@@ -155,9 +154,9 @@ class Recorder:
             name = self.data.draw(fields | st.sampled_from(sorted(plain)), label="field")
             plain[name] = spoiled(self.data, plain[name])
         reply = decode_reply(Frame(b"R", msgspec.msgpack.encode(plain)))
-        probe, empty = job.probes[index], traced or job.covered or bool(job.sites)
+        probe, empty = job.probes[index], job.records is not Recording.RESULTS or bool(job.sites)
         if isinstance(reply, Run) and is_possible(
-            reply, probe, loss, job.measure, may_be_empty=empty and not job.complete
+            reply, probe, loss, job.measure, may_be_empty=empty
         ):
             return reply
         return Run(probe.name, loss, failure=Failure(Phase.RUN, "ForgedResult", "refused"))
@@ -239,7 +238,7 @@ def test_a_result_is_refused_or_reported(
 def reported(catalogue: Catalogue) -> None:
     """Run the page, judge it, and show it in every format."""
     page, engine = catalogue.page("spoilt"), find_engine()
-    context = OpenContext(catalogue, engine, Baseline(Cache(None), explain=True))
+    context = OpenContext(catalogue, engine, Baseline(Cache(None)))
     report = run_page(page, context)
     to_json(report)
     console = open_console(ENGLISH)

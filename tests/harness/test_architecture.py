@@ -109,8 +109,9 @@ def test_the_files_to_read_exist_and_are_about_fifteen() -> None:
     assert 12 <= len(files) <= 18
 
 
-def test_a_cold_break_starts_at_most_five_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the clean engine, the broken one, the variant that adds in place, and each oracle."""
+def test_a_cold_break_starts_at_most_eight_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two for the clean engine, and one for the broken one, the variant, and each oracle; and two
+    to look inside."""
     tasks = []
     start = isolated.start_worker
 
@@ -122,10 +123,10 @@ def test_a_cold_break_starts_at_most_five_workers(monkeypatch: pytest.MonkeyPatc
     catalogue = open_catalogue()
     experiment = prepare(catalogue.page("skip-unbroadcast"), catalogue, find_engine())
     experiment = with_in_place(experiment, catalogue)
-    report = run_lab(experiment, Baseline(Cache(None), explain=True))
+    report = run_lab(experiment, Baseline(Cache(None)), causes=True)
     assert {run.stage for run in report.runs} > {"revealed"}
     assert any(run.fingerprint for run in report.runs)
-    assert 3 <= len(tasks) <= 5
+    assert 6 <= len(tasks) <= 8
 
 
 def test_a_cold_break_imports_none_of_the_rooms_that_it_does_not_enter(tmp_path: Path) -> None:

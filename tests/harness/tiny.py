@@ -95,4 +95,6 @@ def tiny_job(
     engine, read = tiny_engine(text), tiny_probes(probes)
     steps = tuple(JobStep(i, loss) for i, probe in enumerate(read) for loss in probe.losses)
     sources = dict(engine.sources)
-    return Job(engine.dialect, str(engine.root), sources, (), read, steps, measure, limits=limits)
+    return Job(
+        engine.dialect, str(engine.root), sources, (), read, steps, measure=measure, limits=limits
+    )

@@ -23,7 +23,8 @@ from harness.core.report import Report, RunReport
 from harness.core.run import CREATED
 from harness.core.vocabulary import Outcome
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.recording import Recorded, RunPair
+from harness.experiment.description import RunPair
+from harness.experiment.lab import Recorded
 from harness.pages.page import Page
 from harness.report.html.charts import Tiles, compare, loss_curves
 from harness.report.html.graph import Picture, Scene, draw, make_scene
@@ -114,9 +115,9 @@ class Lesson:
     def _stage(self, row: Row) -> Stage | None:
         run = row.run
         pair = self.recorded.pairs[run.probe, run.loss]
-        if not pair.clean_walk or not pair.broken_walk:
+        if not pair.clean.trace or not pair.broken.trace:
             return None
-        scene = make_scene(pair.clean_walk, pair.broken_walk, pair.clean.leaves)
+        scene = make_scene(pair.clean.trace, pair.broken.trace, pair.clean.leaves)
         try:
             nodes = len(scene.clean.by_index), len(scene.broken.by_index)
         except CycleError:  # there is nothing to draw

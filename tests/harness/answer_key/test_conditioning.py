@@ -17,8 +17,7 @@ from harness.core.run import Measured, Run, pack
 from harness.core.vocabulary import LOSSES, Loss
 from harness.engines.engine import Dialect, Engine, find_engine
 from harness.engines.library import Library
-from harness.experiment.baseline import Baseline, RunId
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext, RunId
 from harness.grade.probes import prepare_bare
 from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache
@@ -269,7 +268,7 @@ def test_no_shared_probe_is_ill_conditioned_on_a_variant(page: Any) -> None:
 def judged(engine: Engine, keys: Mapping[RunId, Run]) -> dict[RunId, Judgement]:
     """The judgements on an engine whose every run counts as changed, on all shared probes."""
     judgements = {}
-    for run in BASELINE.broken_alone(engine, SHARED):
+    for run in BASELINE.broken(find_engine(), engine, SHARED):
         pair = run.probe, run.loss
         siblings = [keys[other] for other in keys if other[0] == pair[0] and other != pair]
         changed = msgspec.structs.replace(run, reached=[0])

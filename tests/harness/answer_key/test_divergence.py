@@ -22,7 +22,7 @@ from harness.experiment.baseline import job_for
 from harness.pages.probe import read_probes
 from harness.patch import apply_patch, parse_patch
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import JobStep
+from harness.runs.protocol import JobStep, Recording
 from harness.sandbox.limits import Limits
 from minigrad import Tensor, trace
 from tests.examples import examples
@@ -41,11 +41,10 @@ def run(program: str, patch: str = "") -> Run:
             apply_patch(parse_patch(patch, path="p.md", line=1), engine.sources)
         )
     loss = probes[0].losses[-1]
-    job = replace(
-        job_for(engine, probes, Limits()), steps=(JobStep(0, loss), JobStep(0, loss, True))
-    )
-    observed, traced = run_isolated(job)
-    return msgspec.structs.replace(observed, trace=traced.trace)
+    job = replace(job_for(engine, probes, Limits()), steps=(JobStep(0, loss),))
+    (observed,) = run_isolated(job)
+    (inside,) = run_isolated(replace(job, records=Recording.INSIDE))
+    return msgspec.structs.replace(observed, trace=inside.trace)
 
 
 def first_divergence(

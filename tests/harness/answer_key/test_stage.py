@@ -71,8 +71,9 @@ def infection(tmp_path: Path, diff: str, body: str = "return a.double()") -> str
     engine, probes = broken(tmp_path, diff), probe_of(body)
     run = BENCH.broken(CLEAN, engine, probes)[0]
     assert run.reached
-    clean = BENCH.trails(undone(engine), probes)["p", "uniform"]
-    return infection_of(run.trail, clean).values
+    inside = BENCH.inside(engine, probes)["p", "uniform"]
+    clean = BENCH.inside(undone(engine), probes)["p", "uniform"]
+    return infection_of(inside.trail, clean.trail).values
 
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "unknown"

@@ -20,8 +20,7 @@ from harness.check.static import check_uniqueness
 from harness.core.errors import PageError, UsageError
 from harness.core.report import Report
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import Context, OpenContext
+from harness.experiment.baseline import Baseline, Context, OpenContext
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs import cached_runs
 from harness.runs.cache import open_cache

@@ -12,8 +12,7 @@ from harness.check.controls import check_invariant, prepare_invariants
 from harness.check.pages import check_page, check_pages
 from harness.core.run import Run
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.page import Page, read_page
 from harness.pages.probe import Probe

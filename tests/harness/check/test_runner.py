@@ -10,8 +10,7 @@ from harness.check.runner import PageReport, prepare_page, run_page
 from harness.core.errors import UsageError
 from harness.core.report import Report
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.experiment.myth import MythReport
 from harness.grade.exercise import ExerciseReport
 from harness.pages.front_matter import KINDS

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.grade.exercise import _read_tests, judge_tests
 from harness.grade.probes import prepare_bare
 from harness.runs.cache import Cache

@@ -12,8 +12,7 @@ from harness.check.template import Draft, DraftHunk, next_steps, read_draft, wri
 from harness.core.errors import UsageError
 from harness.core.vocabulary import PageKind
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.pages.catalogue import open_catalogue
 from harness.pages.checks import invariant_of
 from harness.pages.front_matter import Break

@@ -17,8 +17,7 @@ from harness.diagnostics.crash import CRASH
 from harness.diagnostics.own import from_catalogue, read_own
 from harness.diagnostics.shape import SHAPE
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import prepare
 from harness.matrix.plan import choose, evaluate_all, plan_matrix

@@ -31,8 +31,9 @@ def features() -> dict[str, frozenset[Feature]]:
     names = ("add-new-axis", "add-stretched-axis", "reused-leaf", "matmul-vector", "train-mlp")
     probes = [PROBES[name] for name in names]
     walks: dict[str, list[TraceStep]] = {name: [] for name in names}
-    traces = Baseline(open_cache(), ()).traces(find_engine(), probes)
-    walks |= {name: list(walk) for (name, _), walk in traces.items()}
+    gradients = [probe for probe in probes if probe.kind == "gradient"]
+    inside = Baseline(open_cache(), ()).inside(find_engine(), gradients)
+    walks |= {name: run.trace for (name, _), run in inside.items()}
     return {probe.name: features_of(probe, walks[probe.name]) for probe in probes}
 
 

@@ -111,7 +111,7 @@ def test_a_length_explains_a_factor_unless_the_probe_or_the_patch_does(
     path.write_text(path.read_text().replace("a=[1.0, 2.0, 3.0]", f"a={leaf}"))
     catalogue = Catalogue((tmp_path,))
     experiment = prepare(catalogue.page("a"), catalogue, engine, probes=["square"])
-    report = run_lab(experiment, Baseline(Cache(None), (), explain=True))
+    report = run_lab(experiment, Baseline(Cache(None), ()), causes=True)
     assert [str(run.fingerprint) for run in report.runs if run.loss == "weighted"] == [fingerprint]
 
 
@@ -277,9 +277,8 @@ COUNTED = """    _calls.append(1)
 """
 
 
-@pytest.mark.parametrize("explain", [False, True])
 def test_a_probe_that_does_not_repeat_is_left_out_and_one_with_state_is_not(
-    tmp_path: Path, engine: Engine, explain: bool
+    tmp_path: Path, engine: Engine
 ) -> None:
     """Each run has its own process, so a probe's state cannot change the next run."""
     page(
@@ -296,7 +295,7 @@ def test_a_probe_that_does_not_repeat_is_left_out_and_one_with_state_is_not(
     catalogue = Catalogue((tmp_path,))
     names = ["square", "counted"]
     experiment = prepare(catalogue.page("a"), catalogue, engine, probes=names)
-    report = run_lab(experiment, Baseline(Cache(None), WITHOUT_LIBRARY, explain=explain))
+    report = run_lab(experiment, Baseline(Cache(None), WITHOUT_LIBRARY))
     assert list(report.left_out) == ["square"]
     assert not report.agrees
     assert {(run.probe, run.outcome) for run in report.runs} == {("counted", "disguised-correct")}

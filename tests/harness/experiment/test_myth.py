@@ -11,8 +11,7 @@ from harness.check.kinds import LONGEST, check_myth
 from harness.check.pages import check_page
 from harness.core.errors import PageError
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.experiment.myth import (
     agree,
     compare_lines,

@@ -16,8 +16,7 @@ from harness.core import LARGEST
 from harness.core.errors import BreaklabError, PageError
 from harness.diagnostics import DIAGNOSTICS
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.grade.exercise import (
     ExerciseReport,
     SuiteFate,

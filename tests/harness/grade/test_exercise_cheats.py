@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.grade import processes
 from harness.grade.exercise import ExerciseReport, is_suite_file, run_exercise
 from harness.grade.probes import Attack, read_submission

@@ -6,8 +6,7 @@ import pytest
 
 from harness.core.errors import PageError
 from harness.diagnostics import DIAGNOSTICS
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.grade import plan
 from harness.grade.exercise import ExerciseReport, is_suite_file, run_exercise
 from harness.runs.cache import open_cache

@@ -11,8 +11,7 @@ from harness.diagnostics.crash import CRASH
 from harness.diagnostics.gradcheck import GRADCHECK
 from harness.diagnostics.shape import SHAPE
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.experiment.patching import put
 from harness.learn.repair import LENGTHS, Repair, fresh, judge_copy, repair_task
 from harness.learn.scratch_copy import CopyOrigin, ScratchCopy, digest_of

@@ -6,8 +6,7 @@ from collections import Counter
 import pytest
 
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.learn.self_test import HARDEST, QUESTIONS, draw, read_question
 from harness.pages.front_matter import Break
 from harness.runs.cache import open_cache

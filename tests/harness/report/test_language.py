@@ -306,7 +306,7 @@ SHOWN = list(_shown())
 @pytest.fixture(scope="module")
 def bench() -> Baseline:
     """With the oracles' runs for all pages of the default tier, from one start of each library."""
-    bench = Baseline(open_cache(), explain=True)
+    bench = Baseline(open_cache())
     pages = [param.values[0] for param in SHOWN if not param.marks]
     probes = {probe.name: probe for page in pages for probe in CATALOGUE.probes_for(page)}
     for name in LIBRARIES:
@@ -317,7 +317,7 @@ def bench() -> Baseline:
 @pytest.mark.parametrize("page", SHOWN)
 def test_no_english_is_left_in_what_a_first_lesson_shows(page: Page, bench: Baseline) -> None:
     """But the names of things, code in backticks, and what an exception says."""
-    report = run_lab(prepare(page, CATALOGUE, find_engine()), bench)
+    report = run_lab(prepare(page, CATALOGUE, find_engine()), bench, causes=True)
     for run in report.runs:
         shown = (
             *(run.evidence, run.why, run.fingerprint, run.first_divergence),

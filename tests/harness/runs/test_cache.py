@@ -21,7 +21,7 @@ from harness.runs import cached_runs
 from harness.runs.cache import RUN_ROOMS, Cache, ResultKind, code_digest, key_of
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import Job, JobStep
+from harness.runs.protocol import Job, JobStep, Recording
 from tests.harness.tiny import PROBES, TINY, tiny_job
 
 
@@ -41,9 +41,7 @@ CHANGES: dict[str, Callable[[Job], Job]] = {
     ),
     "what is measured": changed(measure=(Measurement("gradcheck", "m:f"),)),
     "how it is measured": changed(measure=(Measurement("gradcheck", "m:g"),)),
-    "that it is traced": lambda job: changed(
-        steps=tuple(step._replace(traced=True) for step in job.steps)
-    )(job),
+    "what is recorded": changed(records=Recording.INSIDE),
     "the loss": changed(steps=(JobStep(0, "weighted"),)),
     "the probe's text": lambda job: with_probe(job, source=PROBES + "\n"),
     "the probe's name": lambda job: with_probe(job, name="other"),

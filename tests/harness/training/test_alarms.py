@@ -7,8 +7,7 @@ import pytest
 
 from harness.check.pages import PageCheck, check_page
 from harness.engines.engine import find_engine
-from harness.experiment.baseline import Baseline
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import Baseline, OpenContext
 from harness.pages.catalogue import open_catalogue
 from harness.runs.cache import open_cache
 from tests.harness.training.made import SHIFT, instead, write_page

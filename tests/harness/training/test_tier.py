@@ -13,7 +13,7 @@ from harness.core.errors import EnvironmentProblem, HunkError, PageError, UsageE
 from harness.core.run import Run
 from harness.engines.engine import find_engine
 from harness.experiment import baseline as bench_module
-from harness.experiment.context import OpenContext
+from harness.experiment.baseline import OpenContext
 from harness.matrix.plan import choose
 from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.runs import cached_runs
