@@ -27,6 +27,7 @@ from harness.report.view import (
     left_out_by_reason,
     rows_of,
     some,
+    stated,
     table_word,
     unexplained,
     verdicts,
@@ -309,8 +310,7 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
     If what the page states is `required`, anything else is said instead.
     """
     if run.agrees is False and required:
-        text = say("the page says {outcome}", outcome=say(run.expected or ""))
-        return Text(text, "bold red")
+        return Text(stated(run.expected, say), "bold red")
     texts = [say(brief(run.reason))]
     kinds = {
         "shape": (say("wrong shape"),),
