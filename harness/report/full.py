@@ -22,7 +22,7 @@ from harness.report.one_screen import show_advice, show_problems
 from harness.report.pages import show_section
 from harness.report.pictures import curves, graph_list, heat_map
 from harness.report.terminal import MOST_OF_A_REASON, Screen, columns, outcome_text
-from harness.report.view import left_out_by_reason
+from harness.report.view import left_out_by_reason, stated
 
 if TYPE_CHECKING:  # only `harness break` of a training break enters this room
     from harness.training.comparison import AlarmReport, Band, MetricReport, Shift, TrainingReport
@@ -135,9 +135,7 @@ def _headline(run: RunReport, say: Language) -> Text:
     if run.better_than_correct:
         text.append(f"  {say('better than correct')}", "bold")
     if run.agrees is False:
-        style = "bold red reverse"
-        expected = say("the page says {outcome}", outcome=say(run.expected or ""))
-        text.append(f"  {expected}", style)
+        text.append(f"  {stated(run.expected, say)}", "bold red reverse")
     elif run.agrees is None:
         text.append(f"  {say('not stated')}", "not bold")
     return text
@@ -262,9 +260,7 @@ def _remarks(item: MetricReport, say: Language) -> Iterator[Text]:
     if item.better_than_correct:
         yield Text(say("better than correct"), "bold yellow")
     if item.agrees is False:
-        yield Text(
-            say("the page says {outcome}", outcome=say(str(item.expected))), "bold red reverse"
-        )
+        yield Text(stated(item.expected, say), "bold red reverse")
 
 
 def _crash_lines(report: TrainingReport, say: Language) -> Iterator[Text]:

@@ -27,6 +27,7 @@ from harness.report.view import (
     left_out_by_reason,
     rows_of,
     some,
+    stated,
     table_word,
     unexplained,
     verdicts,
@@ -252,49 +253,42 @@ def _most_telling(rows: Sequence[Row], most: int) -> list[Row]:
 
 
 def _table(rows: Sequence[Row], console: Screen, report: Report) -> Text:
-    say, in_place, engine = console.say, bool(report.in_place), report.engine
+    say = console.say
 
-    def cell(outcome: Outcome) -> Text:
+    def cell(outcome: Outcome | None) -> Text:
+        if outcome is None:
+            return Text()
         sign, style = STYLES[outcome]
         return Text(table_word(outcome, sign, say), style)
 
-    marked = any(row.mark for row in rows)
-    cells = [
-        [
-            *([Text(row.mark)] if marked else []),
-            Text(row.label()),
-            cell(row.run.outcome),
-            *([cell(row.in_place) if row.in_place else Text()] if in_place else []),
-        ]
-        for row in rows
+    shown = [
+        (say("input"), [Text(row.label()) for row in rows]),
+        (shortened(report.engine.name, MOST_OF_A_NAME), [cell(row.run.outcome) for row in rows]),
     ]
-    headings = [
-        *([say("you")] if marked else []),
-        say("input"),
-        shortened(engine.name, MOST_OF_A_NAME),
-    ]
-    heading = say(NARROW_HEADING if console.width < NARROW else IN_PLACE_HEADING)
-    headings += [heading] if in_place else []
-    widths = [
-        max(len(heading), *(row[column].cell_len for row in cells))
-        for column, heading in enumerate(headings)
-    ]
-    last, label = say("what comes out"), headings.index(say("input"))
+    label = 0  # the column of the inputs
+    if any(row.mark for row in rows):
+        shown.insert(0, (say("you"), [Text(row.mark) for row in rows]))
+        label = 1
+    if report.in_place:
+        heading = say(NARROW_HEADING if console.width < NARROW else IN_PLACE_HEADING)
+        shown.append((heading, [cell(row.in_place) for row in rows]))
+    widths = [max(len(heading), *(item.cell_len for item in cells)) for heading, cells in shown]
     gap = 1 if console.width < NARROW else GAP
     rest = console.width - sum(widths) - gap * len(widths)
     cut = 0
     if rest < ENOUGH_FOR_A_RESULT:  # a narrow window
         cut = min(ENOUGH_FOR_A_RESULT - rest, max(0, widths[label] - LEAST_OF_AN_INPUT))
-    room = rest + cut
-    results = [_result(row.run, say, room, required=not engine.foreign) for row in rows]
+    required = not report.engine.foreign
+    results = [_result(row.run, say, rest + cut, required=required) for row in rows]
+    last = say("what comes out")
     longest = max(len(last), *(result.cell_len for result in results))
     cut = max(0, min(cut, longest - rest))  # what the results do not need
-    widths[label], rest = widths[label] - cut, rest + cut
-    lines = [[*map(Text, headings), Text(last)]]
-    for row, shown, result in zip(rows, cells, results, strict=True):
-        shown[label] = Text(row.label(widths[label]))
-        lines.append([*shown, result])
-    widths.append(max(rest, 1))
+    widths[label] -= cut
+    shown[label] = say("input"), [Text(row.label(widths[label])) for row in rows]
+    widths.append(max(rest + cut, 1))
+    shown.append((last, results))
+    headings = [Text(heading) for heading, _ in shown]
+    lines = [headings, *zip(*(cells for _, cells in shown), strict=True)]
     return Text("\n", no_wrap=True).join(_line(line, widths, gap) for line in lines)
 
 
@@ -316,8 +310,7 @@ def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Tex
     If what the page states is `required`, anything else is said instead.
     """
     if run.agrees is False and required:
-        text = say("the page says {outcome}", outcome=say(run.expected or ""))
-        return Text(text, "bold red")
+        return Text(stated(run.expected, say), "bold red")
     texts = [say(brief(run.reason))]
     kinds = {
         "shape": (say("wrong shape"),),

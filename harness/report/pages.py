@@ -302,21 +302,15 @@ def show_nothing_judged(console: Console, engine: str) -> None:
 
 
 def _show_finding(console: Console, finding: Finding) -> None:
-    place = f"  {_near(finding.path)}:{finding.line}"
-    console.print(
-        Text(place + ("  (a warning)" if finding.exit_status == 0 else "")), soft_wrap=True
-    )
+    here, path = Path.cwd(), Path(finding.path)
+    place = path.relative_to(here) if path.is_relative_to(here) else finding.path
+    warning = "  (a warning)" if finding.exit_status == 0 else ""
+    console.print(Text(f"  {place}:{finding.line}{warning}"), soft_wrap=True)
     first, *more = finding.problem.splitlines()
     console.print(Padding(Text(first), (0, 0, 0, 4)))
     for row in more:  # the nearest code, which must not be wrapped
         console.print(Text(f"    {row}"), soft_wrap=True)
     console.print(Padding(Text(f"remedy: {finding.remedy}", "cyan"), (0, 0, 0, 4)))
-
-
-def _near(path: str) -> str:
-    """Return the path relative to the working directory, if the file is below it."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def show_left_out(console: Console, catalogue: Catalogue, only: Sequence[Path]) -> None:

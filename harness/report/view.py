@@ -106,6 +106,11 @@ def brief(sentence: Message) -> Message:
     return Message(template or sentence.template, arguments)
 
 
+def stated(outcome: str | None, say: Language) -> str:
+    """Return what the page says of a run that ended otherwise."""
+    return say("the page says {outcome}", outcome=say(outcome or ""))
+
+
 def engine_name(engine: EngineReport, say: Language) -> str:
     """Return which engine was tested: its name, and the variant that it has."""
     if engine.variant:
