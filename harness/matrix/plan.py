@@ -45,7 +45,7 @@ from harness.pages.probe import Probe
 from harness.runs.cache import Cache, key_of
 from harness.runs.cached_runs import run_in_parallel
 from harness.sandbox.hosts import close_hosts
-from harness.sandbox.parallel import available_cores, map_in_parallel
+from harness.sandbox.parallel import available_cores, map_sharing
 
 
 @dataclass(frozen=True)
@@ -345,16 +345,13 @@ def _evaluate_in_order(
         shared = list(plan.choice.catalogue.shared_probes.values())
         common = unreached_reports(baseline.clean(experiments[0].clean, shared))
         baseline.cache.put(COMMON, {plan.choice.shared_key: common})
-    _INHERITED.append((fresh, baseline, common))
-    try:
-        indices = range(len(fresh))
-        with closing(map_in_parallel(_evaluate_nth, indices, min(processes, len(fresh)))) as stored:
-            evaluations = _stored(fresh, stored, baseline.cache, common)
-            for entry in plan.entries:
-                cached = entry.work
-                yield entry, cached if isinstance(cached, Evaluation) else next(evaluations)
-    finally:
-        _INHERITED.pop()
+    inherited, indices = (fresh, baseline, common), range(len(fresh))
+    processes = min(processes, len(fresh))
+    with closing(map_sharing(_evaluate_nth, inherited, indices, processes)) as stored:
+        evaluations = _stored(fresh, stored, baseline.cache, common)
+        for entry in plan.entries:
+            cached = entry.work
+            yield entry, cached if isinstance(cached, Evaluation) else next(evaluations)
 
 
 def _complete(baseline: Baseline, experiments: Sequence[Experiment], processes: int) -> None:
@@ -385,12 +382,10 @@ def _stored(
         yield unpack(stored, common)
 
 
-_INHERITED: list[tuple[Sequence[Entry], Baseline, Sequence[RunReport]]] = []
-"""Data that forked processes inherit, so that it need not be sent."""
-
-
-def _evaluate_nth(index: int) -> bytes:
-    entries, baseline, common = _INHERITED[-1]
+def _evaluate_nth(
+    index: int, inherited: tuple[Sequence[Entry], Baseline, Sequence[RunReport]]
+) -> bytes:
+    entries, baseline, common = inherited
     evaluation = pack(_evaluate(entries[index], baseline), common)
     return msgspec.msgpack.encode(evaluation, enc_hook=as_parts)
 
