@@ -203,11 +203,16 @@ def _key(table: str, variant: str | None, *rest: str) -> tuple[str, ...]:
 
 def _entry(variant: str | None, probe: str, runs: Sequence[RunReport]) -> str:
     """Return the line that states what was observed, and the table that it belongs to."""
-    value = f'"{runs[0].outcome}"'
-    if len({run.outcome for run in runs}) > 1:
-        losses = ", ".join(f'{run.loss} = "{run.outcome}"' for run in runs)
-        value = f"{{ {losses} }}"
+    value = value_of(runs, [run.outcome for run in runs])
     return f"`{probe} = {value}` in [{'.'.join(_key('expect', variant))}]"
+
+
+def value_of(runs: Sequence[RunReport], values: Sequence[str]) -> str:
+    """Return the value of a probe: one outcome, or one per loss if the runs differ."""
+    if len({run.outcome for run in runs}) == 1:
+        return f'"{values[0]}"'
+    entries = (f'{run.loss} = "{value}"' for run, value in zip(runs, values, strict=True))
+    return f"{{ {', '.join(entries)} }}"
 
 
 def _check_completeness(page: Page, front: Break, reports: Sequence[Report]) -> Iterator[Finding]:

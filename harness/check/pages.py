@@ -39,7 +39,7 @@ from harness.pages.front_matter import (
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.sandbox.hosts import close_hosts
-from harness.sandbox.parallel import available_cores, map_in_parallel
+from harness.sandbox.parallel import available_cores, map_sharing
 from harness.training.comparison import TrainingReport
 
 CheckItem = Finding | Report | TrainingReport
@@ -158,20 +158,7 @@ def _check_in_parallel(ids: Sequence[str], context: Context) -> Generator[PageCh
     processes = min(available_cores(), len(ids) // PAGES_A_PROCESS)
     if processes > 1:
         close_hosts()  # a forked process cannot use them
-    _INHERITED.append(context)
-    try:
-        with contextlib.closing(map_in_parallel(_check_inherited, ids, processes)) as checks:
-            yield from checks
-    finally:
-        _INHERITED.pop()
-
-
-_INHERITED: list[Context] = []
-"""The context that forked processes inherit, since it cannot be sent."""
-
-
-def _check_inherited(page_id: str) -> PageCheck:
-    return check_page(page_id, _INHERITED[-1])
+    yield from map_sharing(check_page, context, ids, processes)
 
 
 def check_page(page_id: str, context: Context) -> PageCheck:

@@ -12,7 +12,7 @@ from typing import get_args
 
 import msgspec
 
-from harness.check.expectations import unstated
+from harness.check.expectations import unstated, value_of
 from harness.core.report import Report, RunReport
 from harness.core.vocabulary import OUTCOMES, Outcome, headline, shortened
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
@@ -147,12 +147,12 @@ def expect_rows(observed: Proposal, stated: ProbeTable) -> Iterator[str]:
         entry = stated.get(probe)
         expected = entry if isinstance(entry, dict) else dict.fromkeys(outcomes, entry)
         if expected == outcomes:
-            yield f"{probe:{width}} = {_value(list(outcomes.values()), ends)}"
+            yield f"{probe:{width}} = {value_of(ends, list(outcomes.values()))}"
         else:
             evidence = shortened(" ".join(str(ends[-1].evidence).split()), 100)
             results = (f"{run.outcome} ({run.kind})" if run.kind else run.outcome for run in ends)
             what = ", ".join(dict.fromkeys(results))
-            value = _value([UNSTATED] * len(ends), ends)
+            value = value_of(ends, [UNSTATED] * len(ends))
             yield f"{probe:{width}} = {value}  # observed: {what}; {evidence}"
     for probe, reason in observed.report.left_out.items():
         yield f'{probe:{width}} = "{UNSTATED}"  # observed: {reason}'
@@ -160,14 +160,6 @@ def expect_rows(observed: Proposal, stated: ProbeTable) -> Iterator[str]:
         counts = ", ".join(f"{n} {outcome}" for outcome, n in observed.others.most_common())
         add = f"`harness new {observed.report.break_} --again --probe NAME` adds one"
         yield f"# observed: other probes that run the changed code: {counts}; {add}"
-
-
-def _value(values: Sequence[str], runs: Sequence[RunReport]) -> str:
-    """Return the value of a probe: one outcome, or one per loss if the losses differ."""
-    if len({run.outcome for run in runs}) == 1:
-        return f'"{values[0]}"'
-    entries = (f'{run.loss} = "{value}"' for run, value in zip(runs, values, strict=True))
-    return f"{{ {', '.join(entries)} }}"
 
 
 def ask_rows(observed: Proposal) -> Iterator[str]:

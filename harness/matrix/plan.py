@@ -45,7 +45,7 @@ from harness.pages.probe import Probe
 from harness.runs.cache import Cache, key_of
 from harness.runs.cached_runs import run_in_parallel
 from harness.sandbox.hosts import close_hosts
-from harness.sandbox.parallel import available_cores, map_in_parallel
+from harness.sandbox.parallel import available_cores, map_sharing
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,11 @@ class Choice:
     """The roots of which every break is included."""
 
     @property
+    def pages(self) -> tuple[Page, ...]:
+        """All pages, in the order in which they are evaluated."""
+        return (*self.controls, *self.variants, *self.breaks)
+
+    @property
     def report(self) -> EngineReport:
         """Which engine is evaluated."""
         return self.engine.report(self.variant.id if self.variant else None)
@@ -106,7 +111,7 @@ class Choice:
     @property
     def matrix_key(self) -> bytes:
         """The key of the matrix."""
-        keys = [self.key(page) for page in (*self.controls, *self.variants, *self.breaks)]
+        keys = [self.key(page) for page in self.pages]
         files = self.committed_files.values()
         committed = [(str(file), file.read_bytes() if file.is_file() else None) for file in files]
         complete = sorted(map(str, self.complete))
@@ -119,16 +124,15 @@ class Plan:
     """Everything that is to be evaluated, controls first."""
 
     choice: Choice
-    controls: tuple[Entry, ...]
-    variants: tuple[Entry, ...]
-    breaks: tuple[Entry, ...]
+    entries: tuple[Entry, ...]
+    """One for each page of the choice, in that order."""
     common: Sequence[RunReport]
     """The reports that are common to all pages; empty if they are not cached."""
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
-        """All entries, in the order in which they are evaluated."""
-        return (*self.controls, *self.variants, *self.breaks)
+    def breaks(self) -> tuple[Entry, ...]:
+        """The entries of the breaks."""
+        return tuple(entry for entry in self.entries if isinstance(entry.page.front, Break))
 
 
 def choose(
@@ -194,16 +198,19 @@ def plan_matrix(choice: Choice, cache: Cache) -> Plan:
 
     Raises PageError for the first page that cannot be used.
     """
-    planner = _Planner(choice, cache)
     for file in choice.committed_files.values():
         read_committed(file)  # report its mistakes before anything runs
-    return Plan(
-        choice=choice,
-        controls=planner.entries(choice.controls),
-        variants=planner.entries(choice.variants),
-        breaks=planner.entries(choice.breaks),
-        common=planner.common,
-    )
+    roots, probes = choice.catalogue.roots, choice.catalogue.shared_probes
+    homes = {name: _root(probe.path, roots) for name, probe in probes.items()}
+    keys = [choice.key(page) for page in choice.pages]
+    common = cached_common(cache, choice.shared_key)
+    cached = cached_evaluations(cache, keys, common)
+    entries = []
+    for page, key in zip(choice.pages, keys, strict=True):
+        root = _root(page.path, roots)
+        foreign = frozenset(name for name, home in homes.items() if home not in (root, BUNDLED))
+        entries.append(Entry(page, root, key, cached.get(key) or _work(page, choice), foreign))
+    return Plan(choice, tuple(entries), common)
 
 
 def _select(
@@ -244,37 +251,16 @@ def _select(
     return chosen
 
 
-class _Planner:
-    """Makes the entries of one plan."""
-
-    def __init__(self, choice: Choice, cache: Cache) -> None:
-        self.choice, self.cache = choice, cache
-        self.catalogue, self.engine, self.variant = choice.catalogue, choice.engine, choice.variant
-        self.common = cached_common(cache, choice.shared_key)
-        self.homes = {
-            name: _root(probe.path, choice.catalogue.roots)
-            for name, probe in choice.catalogue.shared_probes.items()
-        }
-
-    def entries(self, pages: Iterable[Page]) -> tuple[Entry, ...]:
-        keys = {page.id: (page, self.choice.key(page)) for page in pages}
-        cached = cached_evaluations(self.cache, (key for _, key in keys.values()), self.common)
-        entries = []
-        for page, key in keys.values():
-            root = _root(page.path, self.catalogue.roots)
-            foreign = (name for name, home in self.homes.items() if home not in (root, BUNDLED))
-            work = cached.get(key) or self._work(page)
-            entries.append(Entry(page, root, key, work, frozenset(foreign)))
-        return tuple(entries)
-
-    def _work(self, page: Page) -> Experiment | Report:
-        names = [*self.catalogue.shared_probes, *(probe.name for probe in page.probes)]
-        try:
-            return prepare(page, self.catalogue, self.engine, variant=self.variant, probes=names)
-        except BreaklabError as error:
-            if not (self.engine.foreign or isinstance(error, DoesNotApply)):
-                raise
-            return report_absence(page, self.engine, self.variant.id if self.variant else None)
+def _work(page: Page, choice: Choice) -> Experiment | Report:
+    """Return the page's experiment, with all shared probes; a report if it has no site."""
+    catalogue, engine, variant = choice.catalogue, choice.engine, choice.variant
+    names = [*catalogue.shared_probes, *(probe.name for probe in page.probes)]
+    try:
+        return prepare(page, catalogue, engine, variant=variant, probes=names)
+    except BreaklabError as error:
+        if not (engine.foreign or isinstance(error, DoesNotApply)):
+            raise
+        return report_absence(page, engine, choice.report.variant)
 
 
 def _root(path: str, roots: Collection[Path]) -> Path:
@@ -301,7 +287,7 @@ def evaluate_all(
     Raises EnvironmentProblem if the engine does not load.
     """
     if plan.choice.engine.foreign:
-        plan = replace(plan, breaks=tuple(_usable(entry, baseline) for entry in plan.breaks))
+        plan = replace(plan, entries=tuple(_usable(entry, baseline) for entry in plan.entries))
     evaluations: dict[str, Evaluation] = {}
     clean: CleanAlarms = {}
     with closing(_evaluate_in_order(plan, baseline, processes or available_cores())) as results:
@@ -309,16 +295,16 @@ def evaluate_all(
             evaluations[entry.page.id] = evaluation
             clean = {**evaluation.clean, **clean}
             progress(done, entry.page.id)
-    shared = plan.choice.catalogue.shared_probes
+    choice, shared = plan.choice, plan.choice.catalogue.shared_probes
     return Evaluations(
-        engine=plan.choice.report,
+        engine=choice.report,
         diagnostics=tuple(baseline.diagnostics),
-        breaks=tuple(evaluations[entry.page.id] for entry in plan.breaks),
-        variants=tuple(evaluations[entry.page.id] for entry in plan.variants),
-        controls=tuple(evaluations[entry.page.id] for entry in plan.controls),
+        breaks=tuple(evaluations[page.id] for page in choice.breaks),
+        variants=tuple(evaluations[page.id] for page in choice.variants),
+        controls=tuple(evaluations[page.id] for page in choice.controls),
         clean=tuple(alarm for alarms in clean.values() for alarm in alarms),
         shared={name: size_of(probe) for name, probe in shared.items()},
-        conventions=plan.choice.catalogue.conventions,
+        conventions=choice.catalogue.conventions,
     )
 
 
@@ -345,16 +331,13 @@ def _evaluate_in_order(
         shared = list(plan.choice.catalogue.shared_probes.values())
         common = unreached_reports(baseline.clean(experiments[0].clean, shared))
         baseline.cache.put(COMMON, {plan.choice.shared_key: common})
-    _INHERITED.append((fresh, baseline, common))
-    try:
-        indices = range(len(fresh))
-        with closing(map_in_parallel(_evaluate_nth, indices, min(processes, len(fresh)))) as stored:
-            evaluations = _stored(fresh, stored, baseline.cache, common)
-            for entry in plan.entries:
-                cached = entry.work
-                yield entry, cached if isinstance(cached, Evaluation) else next(evaluations)
-    finally:
-        _INHERITED.pop()
+    inherited, indices = (fresh, baseline, common), range(len(fresh))
+    processes = min(processes, len(fresh))
+    with closing(map_sharing(_evaluate_nth, inherited, indices, processes)) as stored:
+        evaluations = _stored(fresh, stored, baseline.cache, common)
+        for entry in plan.entries:
+            cached = entry.work
+            yield entry, cached if isinstance(cached, Evaluation) else next(evaluations)
 
 
 def _complete(baseline: Baseline, experiments: Sequence[Experiment], processes: int) -> None:
@@ -385,12 +368,10 @@ def _stored(
         yield unpack(stored, common)
 
 
-_INHERITED: list[tuple[Sequence[Entry], Baseline, Sequence[RunReport]]] = []
-"""Data that forked processes inherit, so that it need not be sent."""
-
-
-def _evaluate_nth(index: int) -> bytes:
-    entries, baseline, common = _INHERITED[-1]
+def _evaluate_nth(
+    index: int, inherited: tuple[Sequence[Entry], Baseline, Sequence[RunReport]]
+) -> bytes:
+    entries, baseline, common = inherited
     evaluation = pack(_evaluate(entries[index], baseline), common)
     return msgspec.msgpack.encode(evaluation, enc_hook=as_parts)
 

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import Pipe, active_children, get_all_start_methods, get_context
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.sandbox.fork import Fork, die_with_parent
 from harness.sandbox.limits import remove_abandoned
@@ -64,6 +64,7 @@ def end_all(servers: Sequence[Server]) -> None:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Shared = TypeVar("Shared")
 
 _JOIN_PATIENCE = 5.0
 """Seconds to wait for a process that has nothing left to do."""
@@ -99,6 +100,30 @@ def map_in_parallel(
             for process in active_children():  # after that signal, shutdown has not joined them
                 process.join(_JOIN_PATIENCE)
             remove_abandoned()  # a process that is terminated leaves its scratch folder
+
+
+def map_sharing(
+    function: Callable[[Item, Shared], Result],
+    shared: Shared,
+    items: Sequence[Item],
+    processes: int,
+) -> Generator[Result, None, None]:
+    """Like `map_in_parallel`; the processes inherit `shared`, which need not be sent to them."""
+    _SHARED.append((function, shared))
+    try:
+        with contextlib.closing(map_in_parallel(_call_sharing, items, processes)) as results:
+            yield from results
+    finally:
+        _SHARED.pop()
+
+
+_SHARED: list[tuple[Callable[[Any, Any], Any], object]] = []
+"""The functions of the calls in progress, and what their processes inherit."""
+
+
+def _call_sharing(item: object) -> Any:
+    function, shared = _SHARED[-1]
+    return function(item, shared)
 
 
 def _start() -> None:

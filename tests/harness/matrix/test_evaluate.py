@@ -101,8 +101,8 @@ def test_ids_and_a_family_restrict_the_breaks_and_never_the_controls(catalogue: 
     for selection in ({"ids": ["half"]}, {"family": "values", "ids": ["half", "flat"]}):
         made = plan(catalogue, **selection)
         assert [entry.page.id for entry in made.breaks] == ["half"]
-        assert [entry.page.id for entry in made.controls] == ["no-op", "sabotage"]
-        assert [entry.page.id for entry in made.variants] == ["squared-by-hand"]
+        others = ["no-op", "sabotage", "squared-by-hand"]
+        assert [entry.page.id for entry in made.entries] == [*others, "half"]
         assert made.choice.complete == frozenset()
     assert plan(catalogue).choice.complete == frozenset(catalogue.roots)
 
@@ -136,7 +136,7 @@ def test_on_a_variant_the_variant_is_the_clean_engine(catalogue: Catalogue) -> N
     write(catalogue, "cube", "break", "v", "@@ square @@\n-self.data * self.data\n+self.data**3")
     (catalogue.roots[0] / "no-op.md").unlink()
     made = plan(catalogue, on="squared-by-hand", ids=["cube"])
-    assert (made.variants, made.choice.report.variant) == ((), "squared-by-hand")
+    assert (made.choice.variants, made.choice.report.variant) == ((), "squared-by-hand")
     experiment = made.breaks[0].work
     assert isinstance(experiment, Experiment)
     assert "-        out = Tensor(self.data * self.data)" in experiment.diff

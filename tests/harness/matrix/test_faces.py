@@ -1,4 +1,4 @@
-"""The matrix shown: on a terminal, as Markdown, as JSON."""
+"""The matrix shown: on a terminal, as Markdown, as HTML, as JSON."""
 
 import json
 import re

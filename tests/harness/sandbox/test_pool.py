@@ -2,14 +2,14 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children
 
 import pytest
 
 from harness.cli.session import Background, CommandSession
-from harness.sandbox.parallel import map_in_parallel
+from harness.sandbox.parallel import map_in_parallel, map_sharing
 from harness.sandbox.signals import Terminated, ignore_requests, requests_raised
 from tests.harness.command import REQUESTS, handlers_restored
 
@@ -39,6 +39,18 @@ def test_a_signal_while_the_pool_ends_leaves_no_thread(monkeypatch: pytest.Monke
         list(map_in_parallel(abs, [-1, -2, -3], 2))
     assert threading.active_count() == threads
     assert not active_children()
+
+
+def called(item: int, shared: Callable[[int], int]) -> int:
+    return shared(item)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_processes_share_what_cannot_be_sent(processes: int) -> None:
+    outer = map_sharing(called, lambda item: 10 * item, [1, 2, 3], processes)
+    inner = map_sharing(called, lambda item: item + 1, [1, 2], processes)
+    assert list(inner) == [2, 3]
+    assert list(outer) == [10, 20, 30]
 
 
 def pause(_: int) -> None:
