@@ -385,6 +385,9 @@ def show_lessons(
     say = console.say
     for problem in _unlike_claims(report, say):
         console.print(problem)
+    if report.missing:  # known only here: the libraries run last
+        names = _some(report.missing, say)
+        console.print(Text(say("Not available, see --full: {names}", names=names)))
     lines = {label: _advice(report, say, label) for label in ("caught", "missed", "write")}
     if predictions:
         right = sum(prediction.right for prediction in predictions)
@@ -680,7 +683,7 @@ def brief(sentence: Message) -> Message:
 
 
 def _notes(report: Report, rows: Sequence[_Row], say: Language) -> Iterator[Text]:
-    """Yield a line each for the probes that say nothing, and for libraries that are missing."""
+    """Yield a line each for the probes that say nothing."""
     reached = {row.probe for row in rows if row.run.outcome != "not-reached"}
     unreached = dict.fromkeys(row.probe for row in rows if row.probe not in reached)
     if unreached:
@@ -689,8 +692,6 @@ def _notes(report: Report, rows: Sequence[_Row], say: Language) -> Iterator[Text
         yield Text(say("Left out, see --full: {probes}", probes=_some(report.left_out, say)))
     else:
         yield from left_out_by_reason(report, say)
-    if report.missing:
-        yield Text(say("Not installed, see --full: {names}", names=_some(report.missing, say)))
 
 
 def left_out_by_reason(report: Report, say: Language) -> Iterator[Text]:
