@@ -42,7 +42,12 @@ def finding_from(error: BreaklabError, path: str, line: int = 1) -> Finding:
 
 
 def finding_from_bug(error: Exception, path: str) -> Finding:
-    """Return an exception in our own code as a finding; the other pages are still checked."""
+    """Return an exception in our own code as a finding; the other pages are still checked.
+
+    Raises the exception again if the cause is the environment.
+    """
+    if isinstance(error, (OSError, MemoryError)):
+        raise error
     place = traceback.extract_tb(error.__traceback__)[-1]
     problem = f"the check itself failed: {type(error).__name__}: {error}"
     remedy = f"please report this as a bug of breaklab, at {place.filename}:{place.lineno}"

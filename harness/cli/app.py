@@ -142,6 +142,18 @@ def _problem(error: Exception) -> BreaklabError:
             "check the path, the space on the disk and the limits (`ulimit -a`); "
             "--traceback shows the place",
         )
+    if isinstance(error, MemoryError):
+        return EnvironmentProblem(
+            "there is not enough memory",
+            "end other programs, or raise the limit (`ulimit -v`); --traceback shows the place",
+        )
+    if isinstance(error, ImportError) and not (error.name or "").startswith("harness"):
+        reason = shortened(" ".join(str(error).split()), 300)
+        return EnvironmentProblem(
+            message("a library cannot be imported: {error}", error=reason),
+            "install breaklab again, or raise the limit on memory (`ulimit -v`); "
+            "--traceback shows the place",
+        )
     text = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), 300)}"
     return InternalError(
         message("breaklab itself failed: {error}", error=text),

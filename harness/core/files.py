@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from platformdirs import user_cache_path, user_data_path
@@ -69,7 +70,9 @@ def write_new(path: Path, content: str | bytes, remedy: Sentence) -> None:
     it cannot be written.
     """
     try:
-        path.open("xb").close()  # from now on, no other process can create it
+        if os.path.lexists(path):
+            raise FileExistsError
+        _create(path, content.encode() if isinstance(content, str) else content)
     except FileExistsError:
         raise UsageError(message("{path} already exists", path=path), remedy) from None
     except FileNotFoundError:
@@ -79,11 +82,6 @@ def write_new(path: Path, content: str | bytes, remedy: Sentence) -> None:
         ) from None
     except (OSError, ValueError) as error:
         raise unwritable(path, error) from None
-    try:
-        write_file(path, content)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def unwritable(path: Path, why: Exception | Message) -> EnvironmentProblem:
@@ -93,18 +91,37 @@ def unwritable(path: Path, why: Exception | Message) -> EnvironmentProblem:
     return EnvironmentProblem(problem, _FREE_SPACE)
 
 
-def _replace(path: Path, data: bytes, permissions: int, old: os.stat_result | None) -> None:
+@contextmanager
+def _draft(path: Path, data: bytes, permissions: int) -> Iterator[Path]:
+    """Write another file in the same folder, and remove it at the end unless it was renamed."""
     draft = path.with_name(f".breaklab-{os.urandom(8).hex()}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
         _write_all(descriptor, data, complete=True)
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _create(path: Path, data: bytes) -> None:
+    """Give the draft its name, which no other process may have taken meanwhile."""
+    with _draft(path, data, READABLE) as draft:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            raise
+        except OSError:  # this file system has no hard links
+            path.open("xb").close()
+            draft.replace(path)
+
+
+def _replace(path: Path, data: bytes, permissions: int, old: os.stat_result | None) -> None:
+    with _draft(path, data, permissions) as draft:
         if old:
             with suppress(OSError):  # only the administrator may change the owner of a file
                 os.chown(draft, old.st_uid, old.st_gid)
             draft.chmod(stat.S_IMODE(old.st_mode))
         draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _write_all(descriptor: int, data: bytes, *, complete: bool = False) -> None:

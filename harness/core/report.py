@@ -204,7 +204,7 @@ class Report(msgspec.Struct, frozen=True):
     runs: list[RunReport]
     claims: list[ClaimReport]
     missing: dict[str, Message] = {}
-    """Diagnostics that could not run because a library is not installed."""
+    """Diagnostics that could not run because a library is not installed or does not load."""
     left_out: dict[str, Message] = {}
     """Probes that cannot be used to judge the engine, and why."""
     path: Literal["swapped", "reloaded"] | None = None

@@ -99,6 +99,8 @@ class Baseline:
         """Values that other modules compute once for this baseline, by a key of their choice."""
         self._clean: dict[bytes, CleanRun] = {}
         self._called: dict[bytes, frozenset[str] | None] = {}
+        self._not_loaded: dict[str, Message] = {}
+        """The libraries that are installed and cannot be imported, and why."""
 
     def bare(self, *, select: bool = False) -> Baseline:
         """Return a new baseline without diagnostics, with the same cache and limits."""
@@ -301,9 +303,12 @@ class Baseline:
         return results
 
     def missing(self) -> dict[str, Message]:
-        """Return the diagnostics whose library is not installed, with the remedy."""
+        """Return the diagnostics whose library is not installed or does not load, and why."""
         libraries = {item.name: item.library for item in self.diagnostics if item.library}
-        reasons = {name: why_missing(library) for name, library in libraries.items()}
+        reasons = {
+            name: why_missing(library) or self._not_loaded.get(library)
+            for name, library in libraries.items()
+        }
         return {name: reason for name, reason in reasons.items() if reason}
 
     def verdicts(self, observation: Observation) -> dict[str, Verdict]:
@@ -340,6 +345,10 @@ class Baseline:
     ) -> dict[RunId, dict[str, Run | Skipped]]:
         """Return each oracle's run of each probe and loss, or why there is none."""
         runs = {name: run_on_library(name, pairs, self.cache) for name in self._libraries}
+        for name, own in runs.items():
+            for run in own.values():
+                if isinstance(run, Skipped) and not run.repeatable:
+                    self._not_loaded[name] = run.reason
         unfit = Skipped(message("the library cannot run this kind of probe"))
         return {
             (probe.name, loss): {

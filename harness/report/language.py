@@ -45,8 +45,11 @@ class Language:
         return self.code == ENGLISH.code or template in self.translations
 
     def with_translations(self, translations: Mapping[str, str]) -> Language:
-        """Return the language with more translations, such as those of a catalogue's probes."""
-        return replace(self, translations={**self.translations, **translations})
+        """Return the language with more translations, such as those of a catalogue's probes.
+
+        They do not replace any: a catalogue cannot change what breaklab says.
+        """
+        return replace(self, translations={**translations, **self.translations})
 
 
 ENGLISH = Language()

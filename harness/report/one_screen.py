@@ -110,6 +110,9 @@ def show_lessons(
     say = console.say
     for problem in _unlike_claims(report, say):
         console.print(problem)
+    if report.missing:  # known only here: the libraries run last
+        names = some(report.missing, say)
+        console.print(Text(say("Not available, see --full: {names}", names=names)))
     caught, missed = verdicts(report, say)
     _, _, write = _advice(report, say)
     lines = [_labelled(say("Caught"), caught, say), _labelled(say("Missed"), missed, say), write]
@@ -345,8 +348,6 @@ def _notes(report: Report, rows: Sequence[Row], say: Language) -> Iterator[Text]
         yield Text(say("Left out, see --full: {probes}", probes=some(report.left_out, say)))
     else:
         yield from map(Text, left_out_by_reason(report, say))
-    if report.missing:
-        yield Text(say("Not installed, see --full: {names}", names=some(report.missing, say)))
 
 
 def _height(console: Screen, *renderables: RenderableType | None) -> int:

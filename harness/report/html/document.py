@@ -16,6 +16,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from harness.core.message import Message
+from harness.core.vocabulary import visible
 from harness.report.glossary import read_glossary
 from harness.report.html.lesson import PREDICTED, Lesson, inline, markdown
 from harness.report.language import ENGLISH, Language
@@ -47,9 +48,12 @@ def document(title: str, lessons: Sequence[Lesson], say: Language = ENGLISH) -> 
 
 
 def fill(template: str, title: str, say: Language = ENGLISH, **values: object) -> str:
-    """Return a template, filled with these values, as a whole file."""
+    """Return a template, filled with these values, as a whole file.
+
+    Invisible characters and those that change the direction of text are shown as escapes.
+    """
     style, script = _static("lab.css"), _static("lab.js")
-    return (
+    return visible(
         _environment()
         .get_template(template)
         .render(

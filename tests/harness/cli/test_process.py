@@ -169,3 +169,19 @@ def test_on_a_terminal_the_hypothesis_comes_first_and_the_runs_wait_for_nobody()
     )
     assert title < hypothesis < change < place
     assert "You     1 of 1 right" in shown
+
+
+def test_too_little_memory_is_a_problem_of_the_environment() -> None:
+    def limit_memory() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (100_000 * 1024,) * 2)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "harness", "break", "mul-swapped-operands"],
+        check=False,
+        capture_output=True,
+        text=True,
+        preexec_fn=limit_memory,
+    )
+    assert ended.returncode == 3
+    assert "ulimit -v" in ended.stderr
+    assert "Traceback" not in ended.stderr

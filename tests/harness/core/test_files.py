@@ -1,12 +1,16 @@
 """Files that a user asks for."""
 
+import errno
 import os
 import re
 import resource
+import signal
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -132,6 +136,67 @@ def test_a_file_that_is_open_is_written_where_its_descriptor_is(tmp_path: Path) 
 def test_a_device_without_space_is_one_message() -> None:
     with pytest.raises(EnvironmentProblem, match="/dev/full cannot be written: No space left"):
         write_file(Path("/dev/full"), "text")
+
+
+FAULTS = [
+    (call, number)
+    for call in ("open", "fsync", "chmod", "replace", "link")
+    for number in (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
+]
+
+
+@pytest.mark.parametrize(("call", "number"), FAULTS)
+def test_after_a_fault_there_is_the_old_file_or_the_new_one(
+    call: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("old")
+
+    def fails(*_arguments: object, **_options: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    original = getattr(os, call)
+    monkeypatch.setattr(os, call, fails)
+    with suppress(EnvironmentProblem):
+        write_file(old, "changed")
+    with suppress(EnvironmentProblem):
+        write_new(new, "changed", "choose another id")
+    monkeypatch.setattr(os, call, original)
+    assert old.read_text() == ("changed" if call == "link" else "old")
+    assert not new.exists() or new.read_text() == "changed"
+    assert {path.name for path in tmp_path.iterdir()} <= {"old", "new"}
+
+
+def test_a_new_file_is_complete_when_it_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, seen = tmp_path / "a", []
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: seen.append(file.exists()))
+    write_new(file, "text", "choose another id")
+    assert (seen, file.read_text()) == ([False], "text")
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    old, random = tmp_path / "old", Random(0)
+    texts = [letter * 200_000 for letter in "ab"]
+    old.write_text(texts[0])
+    for trial in range(300):
+        child = os.fork()
+        if child == 0:
+            try:
+                for number in range(1000):
+                    write_file(old, texts[number % 2])
+                    write_new(tmp_path / f"new-{trial}-{number}", texts[0], "choose another id")
+            finally:
+                os._exit(1)
+        time.sleep(random.random() * 0.02)
+        os.kill(child, random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGHUP]))
+        os.waitpid(child, 0)
+        assert old.read_text() in texts
+        for file in tmp_path.glob("new-*"):
+            assert file.read_text() == texts[0]
+            file.unlink()
 
 
 def test_a_page_survives_a_full_disk(tmp_path: Path) -> None:

@@ -1,17 +1,21 @@
 """What the bench need not ask twice, and that it makes no difference."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
 import numpy as np
 import pytest
 
+from harness.core.message import verbatim
 from harness.core.run import Array, Digest, Measured, Run, pack
-from harness.core.vocabulary import Alarm
+from harness.core.vocabulary import Alarm, Loss, Skipped
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.engines.engine import find_engine
+from harness.experiment import baseline
 from harness.experiment.baseline import Baseline, CleanRun
-from harness.runs.cache import open_cache
+from harness.pages.probe import Probe
+from harness.runs.cache import Cache, open_cache
 from tests.harness.bundled import CATALOGUE
 
 PROBES = [
@@ -79,3 +83,20 @@ def changed(run: Run, part: str) -> Run:
         }
         return msgspec.structs.replace(run, measured=wrong_measured)
     return run
+
+
+def test_a_library_that_is_installed_and_does_not_load_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without_memory(
+        _name: str, pairs: Sequence[tuple[Probe, Loss | None]], _store: Cache
+    ) -> dict[tuple[str, Loss | None], Skipped]:
+        reason = Skipped(verbatim("torch cannot be imported"), repeatable=False)
+        return {(probe.name, loss): reason for probe, loss in pairs}
+
+    monkeypatch.setattr(baseline, "run_on_library", without_memory)
+    monkeypatch.setattr(baseline, "why_missing", lambda _name: None)
+    bench = Baseline(open_cache())
+    assert bench.missing() == {}
+    bench.clean(find_engine(), PROBES[:1])
+    assert bench.missing()["torch"] == verbatim("torch cannot be imported")

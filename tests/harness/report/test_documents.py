@@ -82,7 +82,7 @@ def test_the_picture_in_the_readme_is_what_its_command_prints() -> None:
     shown = lines[: verdicts[0]] + lines[verdicts[1] :]
     assert len(shown) > 15
     missing = [line for line in shown if "".join(line.split()) not in picture]
-    assert [line for line in missing if "Not installed" not in line] == []
+    assert [line for line in missing if "Not available" not in line] == []
 
 
 def test_the_transcript_answers_every_page_of_the_track() -> None:

@@ -177,6 +177,13 @@ def test_a_translation_needs_the_fields_of_its_template() -> None:
             read_translations(f'[a]\n"{{a}} of {{b}}" = "{other}"')
 
 
+def test_a_catalogue_cannot_replace_what_breaklab_says() -> None:
+    spanish = open_language("es")
+    changed = spanish.with_translations({"a variant": "otra cosa", "rows": "filas"})
+    assert changed("a variant") == spanish("a variant") == "una variante"
+    assert changed("rows") == "filas"
+
+
 def test_a_message_is_translated_with_its_parts() -> None:
     entry = message("{array}[{index}]", array=message("the output"), index="0, 1")
     wrong = message(

@@ -108,7 +108,7 @@ def test_what_did_not_reach_the_change_is_one_line() -> None:
     assert line == "Never run the changed code: far-0, far-1, far-2, far-3, ... (6 in all)"
 
 
-def test_what_is_left_out_and_what_is_not_installed_is_a_line_each() -> None:
+def test_what_is_left_out_and_what_is_not_available_is_a_line_each() -> None:
     report = report_with(
         [run_of("p", None, "crash")],
         left_out={"q": verbatim("it is random")},
@@ -116,7 +116,7 @@ def test_what_is_left_out_and_what_is_not_installed_is_a_line_each() -> None:
     )
     lines = shown(report)
     assert "Left out: q, because it is random" in lines
-    assert "Not installed, see --full: torch" in lines
+    assert "Not available, see --full: torch" in lines
     many = {name: verbatim("it is random") for name in "qrs"}
     lines = shown(report_with([run_of("p", None, "crash")], left_out=many))
     assert "Left out, see --full: q, r, s" in lines

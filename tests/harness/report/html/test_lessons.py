@@ -8,7 +8,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from harness.core.vocabulary import visible
 from harness.report.html import lesson
+from harness.report.html.document import fill
 from tests.harness.command import harness, hide_oracles
 from tests.harness.report.html.browser import CHROMIUM, FLAGS, Visit
 from tests.harness.sound_page import spoilt, write_page
@@ -135,3 +137,9 @@ def test_a_page_on_a_variant_says_which_engine_its_text_is_not_about(tmp_path: P
     assert "This text does not describe minigrad with accumulate-in-place; the table" in page
     assert "runs do not end as the page explains; in all: " in page
     assert "<dt>Beware</dt>" not in page
+
+
+def test_a_file_has_no_character_that_changes_the_direction_of_text() -> None:
+    html = fill("shell.html", "a \u202etitle\u202c \u200b")
+    assert r"a \u202etitle\u202c \u200b" in html
+    assert html == visible(html)
