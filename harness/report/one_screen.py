@@ -339,7 +339,7 @@ def _compares_arrays(sentence: Message) -> bool:
 
 
 def _notes(report: Report, rows: Sequence[Row], say: Language) -> Iterator[Text]:
-    """Yield a line each for the probes that say nothing, and for libraries that are missing."""
+    """Yield a line each for the probes that say nothing."""
     reached = {row.run.probe for row in rows if row.run.outcome != "not-reached"}
     unreached = dict.fromkeys(row.run.probe for row in rows if row.run.probe not in reached)
     if unreached:

@@ -67,9 +67,9 @@ def measure(
     If None, `probes` and `cases` are all that exist; for `every`, see `Bench.examine`.
     """
     shared = list(open_catalogue().shared_probes.values())
-    bench = Bench(shared if probes is None else probes, all_cases() if cases is None else cases)
+    baseline = Bench(shared if probes is None else probes, all_cases() if cases is None else cases)
     tasks = [(rule, mutant) for rule in rules for mutant in mutants_of(rule)]
-    return map_in_forks(lambda task: bench.examine(*task, every=every), tasks, jobs)
+    return map_in_forks(lambda task: baseline.examine(*task, every=every), tasks, jobs)
 
 
 def mutants_of(rule: Rule) -> list[Mutant]:

@@ -59,9 +59,9 @@ def test_mutants_of_a_layer_are_seen_only_in_the_gradients_of_its_own_leaves(
         for item in layer_mutants(ROOT, rule)
         if b"self.bias" in source[item.start : item.end] and item.operator == "detached"
     ]
-    bench = Bench(some_probes(probe), [])
+    baseline = Bench(some_probes(probe), [])
     assert own
-    for result in map_in_forks(lambda mutant: bench.examine(rule, mutant), own, 1):
+    for result in map_in_forks(lambda mutant: baseline.examine(rule, mutant), own, 1):
         assert result.probes == (probe,)
         assert result.alarm.startswith(f"{probe}: ")
 
@@ -94,8 +94,8 @@ def change(rule: Rule, after: str) -> Mutant:
 
 def examine(rule: Rule, mutant: Mutant, *probes: str) -> Result:
     cases = [case for case in all_cases() if case.name.startswith("add")]
-    bench = Bench(some_probes(*probes), cases)
-    (result,) = map_in_forks(lambda mutant: bench.examine(rule, mutant), [mutant], 1)
+    baseline = Bench(some_probes(*probes), cases)
+    (result,) = map_in_forks(lambda mutant: baseline.examine(rule, mutant), [mutant], 1)
     return result
 
 

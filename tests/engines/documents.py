@@ -68,17 +68,19 @@ def report_of(diagnosis: Diagnosis, target: str) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def examine(listed: Listed, catalogue: Catalogue, bench: Baseline) -> str:
+def examine(listed: Listed, catalogue: Catalogue, baseline: Baseline) -> str:
     """The doctor's report on an engine."""
-    return report_of(diagnose(listed.target, catalogue, bench), listed.target)
+    return report_of(diagnose(listed.target, catalogue, baseline), listed.target)
 
 
 def try_breaks(
-    listed: Listed, catalogue: Catalogue, bench: Baseline, names: Sequence[str] = ()
+    listed: Listed, catalogue: Catalogue, baseline: Baseline, names: Sequence[str] = ()
 ) -> list[Report]:
     """What breaks come to in an engine; all of them by default."""
-    engine = explore(listed.target, bench.cache, catalogue.conventions).engine
-    return list(compare_pages(breaks_for(catalogue, names), OpenContext(catalogue, engine, bench)))
+    engine = explore(listed.target, baseline.cache, catalogue.conventions).engine
+    return list(
+        compare_pages(breaks_for(catalogue, names), OpenContext(catalogue, engine, baseline))
+    )
 
 
 def write_table(tried: dict[Listed, list[Report]]) -> str:
@@ -139,10 +141,12 @@ def main(engines: Iterable[Listed]) -> None:
     catalogue, tried = open_catalogue([]), {}
     (DOCS / "engines").mkdir(exist_ok=True)
     for listed in engines:
-        bench = Baseline(open_cache(), diagnostics=())  # neither the doctor nor outcomes need any
-        text = examine(listed, catalogue, bench)
+        baseline = Baseline(
+            open_cache(), diagnostics=()
+        )  # neither the doctor nor outcomes need any
+        text = examine(listed, catalogue, baseline)
         write_file(DOCS / "engines" / f"{listed.module}.txt", text)
-        tried[listed] = try_breaks(listed, catalogue, bench)
+        tried[listed] = try_breaks(listed, catalogue, baseline)
         print(listed.title, file=sys.stderr)
     write_file(DOCS / "engines.md", write_table(tried))
 

@@ -18,7 +18,7 @@ from tests.engines.documents import (
 )
 
 
-def bench() -> Baseline:
+def baseline() -> Baseline:
     return Baseline(open_cache(), diagnostics=())
 
 
@@ -33,7 +33,7 @@ SLOW = {"assign-not-accumulate", "relu-identity-grad"}
 def test_the_doctor_says_what_is_committed(listed: Listed) -> None:
     pytest.importorskip(listed.module)
     committed = (DOCS / "engines" / f"{listed.module}.txt").read_text(encoding="utf-8")
-    report = examine(listed, open_catalogue([]), bench())
+    report = examine(listed, open_catalogue([]), baseline())
     if listed.unordered:
         report, committed = _settled(report), _settled(committed)
     assert report == committed
@@ -44,7 +44,7 @@ def test_the_table_is_the_committed_one() -> None:
     if len(installed()) < len(ENGINES):
         pytest.skip("not all of the engines are installed")
     catalogue = open_catalogue([])
-    tried = {listed: try_breaks(listed, catalogue, bench()) for listed in ENGINES}
+    tried = {listed: try_breaks(listed, catalogue, baseline()) for listed in ENGINES}
     committed = (DOCS / "engines.md").read_text(encoding="utf-8")
     assert _steady(write_table(tried)) == _steady(committed)
 
@@ -56,7 +56,7 @@ def test_some_breaks_come_to_what_is_committed() -> None:
     committed = _rows((DOCS / "engines.md").read_text(encoding="utf-8"), ENGINES.index(listed))
     found = [name.strip("`") for name, cell in committed.items() if cell != "-"]
     some = [name for name in found if name not in SLOW and name not in OF_ORDER]
-    reports = try_breaks(listed, open_catalogue([]), bench(), some)
+    reports = try_breaks(listed, open_catalogue([]), baseline(), some)
     assert len(some) > 5
     assert _rows(write_table({listed: reports})) == {
         f"`{name}`": committed[f"`{name}`"] for name in some

@@ -34,7 +34,7 @@ from tests.fuzz.sound import in_time, read
 
 PAGE = """\
 +++
-id     = "spoilt"
+id     = "wrong"
 kind   = "break"
 family = "f"
 level  = 1
@@ -43,14 +43,14 @@ why    = "One."
 beware = "Two."
 
 [expect]
-spoilt-product = "silent-corruption"
-spoilt-kink    = "silent-corruption"
-resume-spoilt  = "silent-corruption"
-causal-spoilt  = "silent-corruption"
-module-spoilt  = "silent-corruption"
+wrong-product = "silent-corruption"
+wrong-kink    = "silent-corruption"
+resume-wrong  = "silent-corruption"
+causal-wrong  = "silent-corruption"
+module-wrong  = "silent-corruption"
 
 [[ask]]
-probe = "spoilt-product"
+probe = "wrong-product"
 loss = "uniform"
 question = "What is it?"
 answer = "a.grad[0, 0]"
@@ -74,19 +74,19 @@ missed_by = ["crash"]
 ```python
 import numpy as np
 
-def spoilt_product(a=(2, 3), b=(2, 3)):
+def wrong_product(a=(2, 3), b=(2, 3)):
     "A product."
     return a * b
 
-def spoilt_kink(a=[0.0, 1.0, -1.0]):
+def wrong_kink(a=[0.0, 1.0, -1.0]):
     "A kink."
     return (a * 2.0).relu()
 
-def causal_spoilt(a=(1, 3, 2)):
+def causal_wrong(a=(1, 3, 2)):
     "Every time alone."
     return a * a
 
-def resume_spoilt(lib, resume_at=2):
+def resume_wrong(lib, resume_at=2):
     "Steps."
     w = lib.tensor(np.ones(3), requires_grad=True)
     for step in range(4):
@@ -97,7 +97,7 @@ def resume_spoilt(lib, resume_at=2):
         w = lib.tensor(w.data - 0.1 * w.grad, requires_grad=True)
         yield {"loss": loss, "w": w, "grad_norm": norm}
 
-def module_spoilt(lib, x=(4, 3)):
+def module_wrong(lib, x=(4, 3)):
     "A layer."
     return lib.nn.BatchNorm1d(3)
 ```
@@ -116,7 +116,7 @@ Look.
 def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
     folder = tmp_path_factory.mktemp("pages")
     (folder / "f").mkdir()
-    (folder / "f" / "spoilt.md").write_text(PAGE)
+    (folder / "f" / "wrong.md").write_text(PAGE)
     return open_catalogue([folder])
 
 
@@ -237,7 +237,7 @@ def test_a_result_is_refused_or_reported(
 
 def reported(catalogue: Catalogue) -> None:
     """Run the page, judge it, and show it in every format."""
-    page, engine = catalogue.page("spoilt"), find_engine()
+    page, engine = catalogue.page("wrong"), find_engine()
     context = OpenContext(catalogue, engine, Baseline(Cache(None)))
     report = run_page(page, context)
     to_json(report)

@@ -1,4 +1,4 @@
-"""An exercise on which nothing is wrong, to be spoilt by the tests of what checks and judges."""
+"""An exercise on which nothing is wrong, for tests that make one mistake in it."""
 
 SOUND_EXERCISE = '''\
 +++

@@ -1,4 +1,4 @@
-"""A myth on which nothing is wrong, to be spoilt by the tests of what runs and checks myths."""
+"""A myth on which nothing is wrong, for tests that make one mistake in it."""
 
 SOUND_MYTH = """\
 +++

@@ -1,4 +1,4 @@
-"""A page on which nothing is wrong, to be spoilt by the tests of what checks pages."""
+"""A page on which nothing is wrong, for tests that make one mistake in it."""
 
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def write_page(folder: Path, text: str = SOUND, name: str = "log-slope-one.md") 
     return path
 
 
-def spoilt(old: str, new: str) -> str:
+def sound_with(old: str, new: str) -> str:
     """The sound page with one thing replaced, and the certainty that it was there."""
     assert SOUND.count(old) >= 1
     return SOUND.replace(old, new, 1)

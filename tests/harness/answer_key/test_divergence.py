@@ -316,9 +316,9 @@ def test_what_a_node_of_another_kind_passed_on_is_not_called_right() -> None:
     walk = run("x=[1.0, 2.0], y=[3.0, 4.0]: return (x + y) * x").trace
     taken = next(step for step in walk if step.op == "add").parents[0]
     broken = [
-        replace(step, op="plus", handed=tuple(map(spoilt, step.handed)))
+        replace(step, op="plus", handed=tuple(map(made_wrong, step.handed)))
         if step.op == "add"
-        else replace(step, cotangent=spoilt(step.cotangent))
+        else replace(step, cotangent=made_wrong(step.cotangent))
         if step.index == taken
         else step
         for step in walk
@@ -504,7 +504,7 @@ def test_neither_the_numbers_nor_another_valid_order_is_a_divergence(walk, rando
     assert first_divergence(renumbered(shuffled, numbers), walk, {}) is None
 
 
-def spoilt(array):
+def made_wrong(array):
     return pack(array.numpy() * 1.5 + 1)
 
 
@@ -749,7 +749,7 @@ def test_a_value_or_a_shape_alone_is_not_cancelled() -> None:
             for step in walk
         ]
         assert not is_cancelled(widened, walk)
-    unread = [replace(step, value=spoilt(step.value)) if step.op else step for step in walk]
+    unread = [replace(step, value=made_wrong(step.value)) if step.op else step for step in walk]
     assert not is_cancelled(unread, walk)
 
 
@@ -765,7 +765,11 @@ def test_a_cotangent_that_is_wrong_where_it_arrives_is_the_accumulation(walk, da
     place = data.draw(st.integers(1, len(walk) - 1))
     step = walk[place]
     terms = sum(parent == step.index for other in walk for parent in other.parents)
-    planted = [*walk[:place], replace(step, cotangent=spoilt(step.cotangent)), *walk[place + 1 :]]
+    planted = [
+        *walk[:place],
+        replace(step, cotangent=made_wrong(step.cotangent)),
+        *walk[place + 1 :],
+    ]
     numbers = data.draw(st.permutations(range(len(walk))))
     sentence = first_divergence(renumbered(planted, numbers), walk, {})
     assert sentence is not None
@@ -780,7 +784,7 @@ def test_a_cotangent_that_is_wrong_where_it_was_made_is_the_rule(walk, data) -> 
     place = data.draw(st.integers(0, len(walk) - 1).filter(lambda i: walk[i].op))
     step = walk[place]
     operand = data.draw(st.integers(0, len(step.handed) - 1))
-    handed = tuple(spoilt(a) if i == operand else a for i, a in enumerate(step.handed))
+    handed = tuple(made_wrong(a) if i == operand else a for i, a in enumerate(step.handed))
     planted = [*walk[:place], replace(step, handed=handed), *walk[place + 1 :]]
     numbers = data.draw(st.permutations(range(len(walk))))
     sentence = first_divergence(renumbered(planted, numbers), walk, {})
@@ -795,7 +799,7 @@ def test_a_cotangent_that_was_never_passed_on_is_not_a_term() -> None:
         for step in run(REUSED).trace
     ]
     wrong = [
-        replace(step, cotangent=spoilt(step.cotangent)) if step.op == "exp" else step
+        replace(step, cotangent=made_wrong(step.cotangent)) if step.op == "exp" else step
         for step in walk
     ]
     sentence = first_divergence(wrong, walk, {})

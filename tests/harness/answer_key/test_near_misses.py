@@ -78,13 +78,13 @@ def normal(seed: int, dtype: str) -> NumericArray:
 
 def off(array: NumericArray, entry: int, by: float) -> NumericArray:
     """The array with one entry off by so many times the rounding, or not finite any more."""
-    spoilt = array.copy()
+    changed = array.copy()
     entry %= array.size
-    if np.isfinite(spoilt.flat[entry]):
-        spoilt.flat[entry] += by * rounding_of(array, np.zeros((4, 4))) * max(largest(array), 1)
+    if np.isfinite(changed.flat[entry]):
+        changed.flat[entry] += by * rounding_of(array, np.zeros((4, 4))) * max(largest(array), 1)
     else:
-        spoilt.flat[entry] = by
-    return spoilt
+        changed.flat[entry] = by
+    return changed
 
 
 @pytest.mark.parametrize("sentence", ONE_RULE)

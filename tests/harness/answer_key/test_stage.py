@@ -51,7 +51,7 @@ def deep(n):
     return 0 if n == 0 else 1 + deep(n - 1)
 """
 CLEAN = Engine("tiny", Dialect(module="tiny"), Path("/nowhere"), {"tiny.py": ENGINE})
-BENCH = Baseline(Cache(None), diagnostics=())
+BASELINE = Baseline(Cache(None), diagnostics=())
 
 
 def broken(tmp_path: Path, diff: str) -> Engine:
@@ -69,10 +69,10 @@ def undone(engine: Engine) -> Engine:
 def infection(tmp_path: Path, diff: str, body: str = "return a.double()") -> str:
     """What the trails say about a probe's run, as the lab would ask it."""
     engine, probes = broken(tmp_path, diff), probe_of(body)
-    run = BENCH.broken(CLEAN, engine, probes)[0]
+    run = BASELINE.broken(CLEAN, engine, probes)[0]
     assert run.reached
-    inside = BENCH.inside(engine, probes)["p", "uniform"]
-    clean = BENCH.inside(undone(engine), probes)["p", "uniform"]
+    inside = BASELINE.inside(engine, probes)["p", "uniform"]
+    clean = BASELINE.inside(undone(engine), probes)["p", "uniform"]
     return infection_of(inside.trail, clean.trail).values
 
 
@@ -126,7 +126,7 @@ def test_recording_goes_on_to_the_end_of_the_stack(tmp_path: Path) -> None:
     diff = "@@ deep @@\n-1 + deep($n)\n+2 + deep($n)"
     body = "import tiny; tiny.deep({}); return a.double()"
     assert infection(tmp_path, diff, body.format(100)) == WRONG
-    (endless, *_) = BENCH.broken(CLEAN, broken(tmp_path, diff), probe_of(body.format(-1)))
+    (endless, *_) = BASELINE.broken(CLEAN, broken(tmp_path, diff), probe_of(body.format(-1)))
     assert endless.failure is not None
     assert endless.failure.type == "RecursionError"
     assert endless.reached == [0]
@@ -233,7 +233,7 @@ HIDDEN = "hidden here: on this input all numbers are right"
 def reasons(page: str, *probes: str) -> set[str]:
     """The explanations of a bundled page's runs that are disguised as correct."""
     prepared = prepare(CATALOGUE.page(page), CATALOGUE, find_engine(), probes=probes)
-    runs = run_lab(prepared, BENCH).runs
+    runs = run_lab(prepared, BASELINE).runs
     return {str(run.why) for run in runs if run.outcome == "disguised-correct"}
 
 
@@ -284,7 +284,7 @@ def test_an_engine_that_sums_where_gradients_arrive_cancels_a_missing_sum() -> N
     page, variant = CATALOGUE.page("skip-unbroadcast"), CATALOGUE.page("unbroadcast-on-arrival")
     names = ["add-new-axis", "add-stretched-axis", "add-created-and-stretched"]
     prepared = prepare(page, CATALOGUE, find_engine(), variant=variant, probes=names)
-    assert {str(run.why) for run in run_lab(prepared, BENCH).runs} == {
+    assert {str(run.why) for run in run_lab(prepared, BASELINE).runs} == {
         "wrong inside (add), but cancelled by the sum of the gradients of a leaf"
     }
 
@@ -293,6 +293,6 @@ def test_wrong_cotangents_that_are_lost_in_a_sum_are_cancelled() -> None:
     page = CATALOGUE.page("mul-swapped-operands")
     probes = read_probes("def p(x=(3,)):\n    'doc'\n    return x * 2.0 - x * 2.0\n", "p.py")
     prepared = replace(prepare(page, CATALOGUE, find_engine()), probes=probes)
-    assert {str(run.why) for run in run_lab(prepared, BENCH).runs} == {
+    assert {str(run.why) for run in run_lab(prepared, BASELINE).runs} == {
         "wrong inside (mul), but cancelled by the sum of the gradients of a leaf"
     }

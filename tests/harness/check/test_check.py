@@ -28,12 +28,12 @@ from harness.training import recipe as training
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 from tests.harness.reports import report_of, report_with, run_of
-from tests.harness.sound_page import SOUND, VARIANT, spoilt, write_page
+from tests.harness.sound_page import SOUND, VARIANT, sound_with, write_page
 
 pytestmark = pytest.mark.usefixtures("without_oracles")
 
 GUIDE = Path(breaks.__file__).parent / "README.md"
-BENCH = Baseline(open_cache())
+BASELINE = Baseline(open_cache())
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def with_oracles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 def context_of(catalogue: Catalogue) -> OpenContext:
-    return OpenContext(catalogue, find_engine(), BENCH)
+    return OpenContext(catalogue, find_engine(), BASELINE)
 
 
 def checked(folder: Path, text: str = SOUND, page_id: str = "log-slope-one") -> PageCheck:
@@ -52,7 +52,7 @@ def checked(folder: Path, text: str = SOUND, page_id: str = "log-slope-one") -> 
     return check_page(page_id, context_of(open_catalogue([folder])))
 
 
-def told(check: PageCheck) -> list[str]:
+def problems_of(check: PageCheck) -> list[str]:
     return [f"{finding.line}: {finding.problem}" for finding in check.findings]
 
 
@@ -72,14 +72,14 @@ def test_an_ill_conditioned_probe_is_refused_unless_the_page_says_why(tmp_path: 
     assert "the probe `log-of-powers` is ill-conditioned: rounding can hide" in finding.problem
     assert "`ill_conditioned = { log-of-powers = " in finding.remedy
     reason = 'ill_conditioned = { log-of-powers = "It is about rounding." }\n\n[expect]'
-    assert told(checked(tmp_path, ILL.replace("[expect]", reason))) == []
+    assert problems_of(checked(tmp_path, ILL.replace("[expect]", reason))) == []
 
 
 def test_a_probe_that_is_not_ill_conditioned_need_not_be_stated(tmp_path: Path) -> None:
     stated = 'ill_conditioned = { log-of-powers = "No.", other = "No." }\n\n[expect]'
     text = SOUND.replace("[expect]", stated)
     line = line_of(text, "ill_conditioned")
-    assert told(checked(tmp_path, text)) == [
+    assert problems_of(checked(tmp_path, text)) == [
         f"{line}: says that `log-of-powers` is ill-conditioned, but it is not",
         f"{line}: says that `other` is ill-conditioned, which is not a probe of the page",
     ]
@@ -87,7 +87,7 @@ def test_a_probe_that_is_not_ill_conditioned_need_not_be_stated(tmp_path: Path) 
 
 def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
     check = checked(tmp_path)
-    assert (told(check), check.exit_status) == ([], 0)
+    assert (problems_of(check), check.exit_status) == ([], 0)
     assert [report.engine.variant for report in check.reports] == [None]
 
 
@@ -179,10 +179,10 @@ def test_a_sound_page_holds_on_the_engine(tmp_path: Path) -> None:
 def test_each_mistake_is_found_at_its_line_with_its_status(
     tmp_path: Path, old: str, new: str, at: str, words: str, status: int
 ) -> None:
-    text = spoilt(old, new)
+    text = sound_with(old, new)
     check = checked(tmp_path, text)
     hits = [finding for finding in check.findings if words in finding.problem]
-    assert hits, told(check)
+    assert hits, problems_of(check)
     assert hits[0].line == line_of(text, at)
     assert hits[0].exit_status == status
     assert check.exit_status >= status
@@ -190,7 +190,7 @@ def test_each_mistake_is_found_at_its_line_with_its_status(
 
 
 def test_all_findings_are_listed_in_the_order_of_the_page(tmp_path: Path) -> None:
-    text = spoilt('"disguised-correct"', '"crash"').replace('["std"]', '["a blog"]')
+    text = sound_with('"disguised-correct"', '"crash"').replace('["std"]', '["a blog"]')
     text = text.replace('"crash", "shape"', '"nothing"').replace("Every entry is 1.", "TODO")
     check = checked(tmp_path, text)
     lines = [finding.line for finding in check.findings]
@@ -199,10 +199,10 @@ def test_all_findings_are_listed_in_the_order_of_the_page(tmp_path: Path) -> Non
 
 
 def test_an_unknown_name_does_not_hide_what_the_other_probes_show(tmp_path: Path) -> None:
-    text = spoilt('log-of-ones   = "disguised-correct"', 'log-of-powers-2 = "crash"').replace(
+    text = sound_with('log-of-ones   = "disguised-correct"', 'log-of-powers-2 = "crash"').replace(
         'log-of-powers = "silent-corruption"', 'log-of-powers = "crash"'
     )
-    problems = "\n".join(told(checked(tmp_path, text)))
+    problems = "\n".join(problems_of(checked(tmp_path, text)))
     assert "no probe `log-of-powers-2`" in problems
     assert "says crash for `log-of-powers`" in problems
 
@@ -210,7 +210,7 @@ def test_an_unknown_name_does_not_hide_what_the_other_probes_show(tmp_path: Path
 def test_outcomes_and_claims_are_held_on_every_variant_that_the_page_speaks_of(
     tmp_path: Path,
 ) -> None:
-    text = spoilt(
+    text = sound_with(
         "\n[diagnostics]\n",
         '[expect.accumulate-in-place]\nlog-of-powers = "crash"\n\n[diagnostics]\n',
     ).replace(
@@ -228,7 +228,7 @@ def test_outcomes_and_claims_are_held_on_every_variant_that_the_page_speaks_of(
 
 def test_a_claim_for_a_variant_alone_is_held_too(tmp_path: Path) -> None:
     table = '[diagnostics.accumulate-in-place]\nmissed_by = ["gradcheck"]\n+++\n# Hand'
-    (finding,) = checked(tmp_path, spoilt("+++\n# Hand", table)).findings
+    (finding,) = checked(tmp_path, sound_with("+++\n# Hand", table)).findings
     assert "says missed by gradcheck on accumulate-in-place" in finding.problem
 
 
@@ -236,7 +236,7 @@ def test_a_claim_for_a_variant_alone_is_held_too(tmp_path: Path) -> None:
 def test_a_claim_about_a_diagnostic_that_declined_or_never_looked_is_a_finding(
     tmp_path: Path,
 ) -> None:
-    nan = spoilt("+$g\n", "+$g * np.nan\n").replace(
+    nan = sound_with("+$g\n", "+$g * np.nan\n").replace(
         'missed_by = ["crash", "shape"]', 'missed_by = ["second-backward", "trajectory"]'
     )
     _, declined, skipped = checked(tmp_path, nan).findings
@@ -274,7 +274,7 @@ def train_log(lib, a={leaf}):
 ## What happens"""
     outcome = "silent-corruption" if planted is MISSED else "disguised-correct"
     text = (
-        spoilt("+$g\n", patch)
+        sound_with("+$g\n", patch)
         .replace('missed_by = ["crash", "shape"]', f'missed_by = ["{diagnostic}"]')
         .replace("\n[diagnostics]", f'train-log = "{outcome}"\n\n[diagnostics]')
         .replace("```\n\n## What happens", training)
@@ -290,7 +290,7 @@ def train_log(lib, a={leaf}):
 
 def test_a_probe_that_draws_without_a_seed_is_the_only_finding(tmp_path: Path) -> None:
     """The patch changes nothing observable, so every difference comes from the probe."""
-    text = spoilt("-$g / a\n+$g\n", "-$g / a\n+$g * (1 / a)\n")
+    text = sound_with("-$g / a\n+$g\n", "-$g / a\n+$g * (1 / a)\n")
     unseeded = "    return a.log() * np.random.default_rng().random()\n"
     text = text.replace("    return a.log()\n", unseeded, 1)
     text = text.replace("def log_of_powers", "import numpy as np\n\n\ndef log_of_powers")
@@ -304,20 +304,22 @@ def test_a_probe_that_draws_without_a_seed_is_the_only_finding(tmp_path: Path) -
     assert {run.probe for run in report.runs} == {"log-of-ones"}
     assert not report.agrees
     seeded = text.replace("default_rng()", "default_rng(0)")
-    assert not any("different" in problem for problem in told(checked(tmp_path, seeded)))
+    assert not any("different" in problem for problem in problems_of(checked(tmp_path, seeded)))
 
 
 def test_a_probe_that_fails_without_the_break_is_one_finding(tmp_path: Path) -> None:
-    check = checked(tmp_path, spoilt("return a.log()", "return a.lgo()"))
+    check = checked(tmp_path, sound_with("return a.log()", "return a.lgo()"))
     assert len(check.findings) == 1
-    (told_so,) = told(check)
+    (told_so,) = problems_of(check)
     assert "the probe `log-of-powers` cannot be judged: it fails on the unbroken engine" in told_so
     assert "AttributeError in the forward pass, at `return a.lgo()`" in told_so
 
 
 def test_a_probe_that_alarms_without_the_break_is_one_finding(tmp_path: Path) -> None:
-    check = checked(tmp_path, spoilt("return a.log()", "a.data[0] += 1.0\n    return a.log()"))
-    noisy = [text for text in told(check) if "raises an alarm on the unbroken engine" in text]
+    check = checked(tmp_path, sound_with("return a.log()", "a.data[0] += 1.0\n    return a.log()"))
+    noisy = [
+        text for text in problems_of(check) if "raises an alarm on the unbroken engine" in text
+    ]
     assert len(noisy) == 1
     assert "with the probe `log-of-powers`: " in noisy[0]
     assert "purity: the run changed a" in noisy[0]
@@ -334,7 +336,7 @@ def test_a_probe_that_alarms_without_the_break_is_one_finding(tmp_path: Path) ->
 def test_a_misspelt_name_in_the_patch_is_the_only_finding(
     tmp_path: Path, added: str, name: str, near: str
 ) -> None:
-    text = spoilt("+$g\n", f"+{added}\n")
+    text = sound_with("+$g\n", f"+{added}\n")
     (finding,) = checked(tmp_path, text).findings
     assert f"`{name}` on the + side is defined nowhere" in finding.problem
     assert finding.line == line_of(text, f"+{added}")
@@ -346,8 +348,8 @@ def test_a_misspelt_name_in_the_patch_is_the_only_finding(
     ["raise ZeroDivisionError", "import itertools\n+return itertools.zip_longest($g, $g, $g)[0]"],
 )
 def test_a_crash_that_is_not_a_misspelling_is_told_as_such(tmp_path: Path, added: str) -> None:
-    text = spoilt("-$g / a\n+$g\n", f"-return ($g / a,)\n+{added}\n")
-    problems = "\n".join(told(checked(tmp_path, text)))
+    text = sound_with("-$g / a\n+$g\n", f"-return ($g / a,)\n+{added}\n")
+    problems = "\n".join(problems_of(checked(tmp_path, text)))
     assert "defined nowhere" not in problems
     assert "observed: crash" in problems
 
@@ -406,7 +408,7 @@ def test_a_break_that_shows_nowhere_survives_and_one_that_a_variant_repairs_does
     assert survivors([report_with([])]) == []
 
 
-NOWHERE = spoilt("-$g / a", "-return np.log(a), vjp").replace(
+NOWHERE = sound_with("-$g / a", "-return np.log(a), vjp").replace(
     "+$g\n", "+return np.log(1 * a), vjp\n"
 )
 NOWHERE = NOWHERE.replace('"silent-corruption"', '"disguised-correct"').replace(
@@ -422,11 +424,11 @@ def test_a_survivor_is_found_and_a_pardon_lets_it_live(tmp_path: Path) -> None:
         "a survivor: no diagnostic catches it on minigrad" in problem for problem in problems
     )
     pardoned = NOWHERE.replace("[expect]", PARDON.format("equivalent"))
-    assert told(checked(tmp_path, pardoned)) == []
+    assert problems_of(checked(tmp_path, pardoned)) == []
 
 
 def test_what_differs_is_not_equivalent(tmp_path: Path) -> None:
-    text = spoilt("[expect]", PARDON.format("equivalent"))
+    text = sound_with("[expect]", PARDON.format("equivalent"))
     problems = [finding.problem for finding in checked(tmp_path, text).findings]
     assert any("as `equivalent`, but something observable differs" in each for each in problems)
 
@@ -443,14 +445,14 @@ def test_without_a_library_what_it_would_decide_is_only_a_warning(
 
 
 def test_a_claim_that_could_be_held_nowhere_is_found(tmp_path: Path) -> None:
-    text = spoilt('"crash", "shape"', '"crash", "shape", "checkpoint"')
-    problems = "\n".join(told(checked(tmp_path, text)))
+    text = sound_with('"crash", "shape"', '"crash", "shape", "checkpoint"')
+    problems = "\n".join(problems_of(checked(tmp_path, text)))
     assert "says missed by checkpoint, which ran on no probe" in problems
 
 
 @pytest.mark.usefixtures("few_pages")
 def test_a_false_alarm_on_a_variant_is_found(tmp_path: Path) -> None:
-    problems = "\n".join(told(checked(tmp_path, VARIANT)))
+    problems = "\n".join(problems_of(checked(tmp_path, VARIANT)))
     assert "`gradcheck` raises a false alarm on `log-of-powers`" in problems
 
 
@@ -528,9 +530,11 @@ def test_an_accident_with_one_page_hides_no_other(
         check.page: check for check in check_pages(context_of(open_catalogue([tmp_path])), ids)
     }
     assert list(checks) == ids
-    assert "the check itself failed: ZeroDivisionError: by nobody" in told(checks["another"])[0]
-    assert "no front matter" in told(checks["bad"])[0]
-    assert told(checks["log-slope-one"]) == []
+    assert (
+        "the check itself failed: ZeroDivisionError: by nobody" in problems_of(checks["another"])[0]
+    )
+    assert "no front matter" in problems_of(checks["bad"])[0]
+    assert problems_of(checks["log-slope-one"]) == []
 
 
 def test_an_unknown_id_is_refused_before_anything_is_checked(tmp_path: Path) -> None:
@@ -542,19 +546,19 @@ def test_an_unknown_id_is_refused_before_anything_is_checked(tmp_path: Path) -> 
 def test_translations_are_checked_with_their_page_and_orphans_alone(tmp_path: Path) -> None:
     write_page(tmp_path, '+++\nof = "000000000000"\n+++\n# T\n', "log-slope-one.es.md")
     write_page(tmp_path, "# T", "log-slope-two.es.md")
-    problems = "\n".join(told(checked(tmp_path)))
+    problems = "\n".join(problems_of(checked(tmp_path)))
     assert "the original has changed" in problems
     assert "1 sections" in problems or "0 sections" in problems
     catalogue = dataclasses.replace(open_catalogue([tmp_path]), roots=(tmp_path,))
     *_, orphan = check_pages(context_of(catalogue))
-    assert "a translation of `log-slope-two`, which does not exist" in told(orphan)[0]
+    assert "a translation of `log-slope-two`, which does not exist" in problems_of(orphan)[0]
     assert "log-slope-one" in orphan.findings[0].remedy
 
 
 def test_many_pages_are_checked_by_forks_with_the_findings_of_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_page(tmp_path, spoilt('"crash", "shape"', '"gradcheck"'))
+    write_page(tmp_path, sound_with('"crash", "shape"', '"gradcheck"'))
     write_page(tmp_path, SOUND.replace("log-slope-one", "another"), "another.md")
     original, main = pages.check_page, os.getpid()
 
@@ -573,7 +577,7 @@ def test_many_pages_are_checked_by_forks_with_the_findings_of_one_process(
     assert [check.page for check in together] == ["another", "log-slope-one"]
     assert [check.path.endswith("True") for check in alone + together] == [True] * 2 + [False] * 2
     assert [check.findings for check in alone] == [check.findings for check in together]
-    assert any("says missed by gradcheck" in problem for problem in told(together[1]))
+    assert any("says missed by gradcheck" in problem for problem in problems_of(together[1]))
     assert [len(check.reports) for check in together] == [1, 1]
 
 
@@ -590,7 +594,7 @@ def test_the_command_prints_a_line_a_page_and_a_summary(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_every_finding_with_place_and_remedy(tmp_path: Path) -> None:
-    text = spoilt('"disguised-correct"', '"crash"').replace("Every entry is 1.", "TODO")
+    text = sound_with('"disguised-correct"', '"crash"').replace("Every entry is 1.", "TODO")
     path = write_page(tmp_path, text)
     done = harness("check", "log-slope-one", "--breaks", str(tmp_path))
     assert done.returncode == 1
@@ -602,7 +606,7 @@ def test_the_command_prints_every_finding_with_place_and_remedy(tmp_path: Path) 
 
 
 def test_a_warning_changes_no_exit_status(tmp_path: Path) -> None:
-    write_page(tmp_path, spoilt("Every entry is 1.", "Every entry is 1.\n\n" * 60))
+    write_page(tmp_path, sound_with("Every entry is 1.", "Every entry is 1.\n\n" * 60))
     done = harness("check", "log-slope-one", "--breaks", str(tmp_path))
     assert done.returncode == 0
     assert "(a warning)" in done.stdout
@@ -621,14 +625,14 @@ def test_what_needs_a_missing_library_is_not_checked_and_is_status_3(
     assert "breaklab[training]" in done.stdout
     (page,) = json.loads(harness("check", name, "--json").stdout)["pages"]
     assert page["holds"] is None
-    write_page(tmp_path, spoilt("Every entry is 1.", "TODO"))
+    write_page(tmp_path, sound_with("Every entry is 1.", "TODO"))
     done = harness("check", name, "log-slope-one", "--breaks", str(tmp_path))
     assert done.returncode == 1
     assert "2 pages: 1 of them fail, and 1 could not be checked" in done.stdout
 
 
 def test_json_holds_the_findings_and_the_reports(tmp_path: Path) -> None:
-    path = write_page(tmp_path, spoilt("Every entry is 1.", "TODO"))
+    path = write_page(tmp_path, sound_with("Every entry is 1.", "TODO"))
     done = harness("check", "log-slope-one", "--breaks", str(tmp_path), "--json")
     found = json.loads(done.stdout)
     (page,) = found["pages"]
@@ -681,15 +685,15 @@ def guide_blocks() -> Iterator[str]:
 @pytest.mark.usefixtures("with_oracles")
 def test_the_page_in_the_guide_holds(tmp_path: Path) -> None:
     (page,) = [block for block in guide_blocks() if block.startswith('+++\nid     = "log-')]
-    assert told(checked(tmp_path, page)) == []
+    assert problems_of(checked(tmp_path, page)) == []
 
 
 def test_the_hunks_in_the_guide_apply(tmp_path: Path) -> None:
     hunks = [block for block in guide_blocks() if block.startswith("@@")]
     assert sum(block.count("@@ ") for block in hunks) >= 2
     for block in hunks:
-        page = spoilt("@@ log @@\n-$g / a\n+$g\n", block)
-        assert not any("hunk" in problem for problem in told(checked(tmp_path, page)))
+        page = sound_with("@@ log @@\n-$g / a\n+$g\n", block)
+        assert not any("hunk" in problem for problem in problems_of(checked(tmp_path, page)))
         assert checked(tmp_path, page).reports[0].sites
 
 

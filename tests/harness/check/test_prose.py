@@ -8,7 +8,7 @@ from harness.check import Finding
 from harness.check.prose import check_prose
 from harness.pages.page import read_page
 from tests.harness.bundled import CATALOGUE
-from tests.harness.sound_page import SOUND, VARIANT, spoilt, write_page
+from tests.harness.sound_page import SOUND, VARIANT, sound_with, write_page
 
 MYTH = """\
 +++
@@ -127,7 +127,7 @@ def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path:
 def test_each_mistake_is_found_at_its_line(
     tmp_path: Path, old: str, new: str, at: str, words: str
 ) -> None:
-    text = spoilt(old, new)
+    text = sound_with(old, new)
     findings = found(tmp_path, text)
     assert words in findings[0].problem
     assert len(findings) == 1
@@ -148,16 +148,18 @@ def test_each_mistake_is_found_at_its_line(
     ],
 )
 def test_prose_that_only_looks_like_a_mistake_is_none(tmp_path: Path, prose: str) -> None:
-    assert found(tmp_path, spoilt("Every entry is 1.", prose)) == []
+    assert found(tmp_path, sound_with("Every entry is 1.", prose)) == []
 
 
 def test_every_mistake_is_found_not_only_the_first(tmp_path: Path) -> None:
-    text = spoilt("Every entry is 1.", "TODO\n\n[E](e.md)").replace("Ones are", "<!-- a --> Ones")
+    text = sound_with("Every entry is 1.", "TODO\n\n[E](e.md)").replace(
+        "Ones are", "<!-- a --> Ones"
+    )
     assert len(found(tmp_path, text)) == 3
 
 
 def test_a_long_page_is_only_a_warning(tmp_path: Path) -> None:
-    (long,) = found(tmp_path, spoilt("Every entry is 1.", "Every entry is 1.\n\n" * 60))
+    (long,) = found(tmp_path, sound_with("Every entry is 1.", "Every entry is 1.\n\n" * 60))
     assert "lines are too many to read in one sitting" in long.problem
     assert long.exit_status == 0
 
@@ -171,22 +173,22 @@ def test_a_long_page_is_only_a_warning(tmp_path: Path) -> None:
     ],
 )
 def test_a_source_that_can_be_followed_is_not_a_mistake(tmp_path: Path, source: str) -> None:
-    assert found(tmp_path, spoilt('["std"]', f'["{source}"]')) == []
+    assert found(tmp_path, sound_with('["std"]', f'["{source}"]')) == []
 
 
 @pytest.mark.parametrize(
     "source", ["", "PT1787", "seeds/3", "pytorch#1787", "pytorch/pytorch#", "course-08", "http://x"]
 )
 def test_a_source_that_cannot_be_followed_is_one(tmp_path: Path, source: str) -> None:
-    (finding,) = found(tmp_path, spoilt('["std"]', f'["{source}"]'))
+    (finding,) = found(tmp_path, sound_with('["std"]', f'["{source}"]'))
     assert "unknown form" in finding.problem
 
 
 def test_anchors_in_another_page_and_repeated_headings_count(tmp_path: Path) -> None:
     other = write_page(tmp_path, "# Other\n\n## Same\n\n## Same\n\n## A `b`, and c!\n", "OTHER.md")
     good = "[a](OTHER.md#same-1) [b](OTHER.md#a-b-and-c)"
-    assert found(tmp_path, spoilt("Every entry is 1.", good)) == []
-    (bad,) = found(tmp_path, spoilt("Every entry is 1.", "[a](OTHER.md#same-2)"))
+    assert found(tmp_path, sound_with("Every entry is 1.", good)) == []
+    (bad,) = found(tmp_path, sound_with("Every entry is 1.", "[a](OTHER.md#same-2)"))
     assert bad.problem == "the link `OTHER.md#same-2` does not lead to a heading"
     assert other.exists()
 

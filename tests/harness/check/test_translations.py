@@ -10,7 +10,7 @@ from harness.core.errors import PageError
 from harness.pages.catalogue import open_catalogue
 from harness.pages.page import read_page
 from harness.pages.translation import fingerprint, front_fingerprint, phrases, translated
-from tests.harness.sound_page import SOUND, spoilt, write_page
+from tests.harness.sound_page import SOUND, sound_with, write_page
 
 HEADINGS = {
     "# Hand the cotangent of log on as it came": "# Pasar el cotangente tal como llegó",
@@ -112,7 +112,7 @@ def test_a_block_in_another_section_is_found(tmp_path: Path) -> None:
 
 
 def test_a_changed_original_gives_the_line_to_write_after_review(tmp_path: Path) -> None:
-    changed = spoilt("Every entry is 1.", "Every entry is one.")
+    changed = sound_with("Every entry is 1.", "Every entry is one.")
     (finding,) = found(tmp_path, original=changed)
     assert "the original has changed since the translation was reviewed" in finding.problem
     line = f'of = "{fingerprint(read_page(write_page(tmp_path, changed)))}"'
@@ -122,10 +122,10 @@ def test_a_changed_original_gives_the_line_to_write_after_review(tmp_path: Path)
 
 
 def test_the_front_matter_of_the_original_may_change(tmp_path: Path) -> None:
-    assert found(tmp_path, original=spoilt('["std"]', '["std", "a/b"]')) == []
+    assert found(tmp_path, original=sound_with('["std"]', '["std", "a/b"]')) == []
 
 
-ASKED = spoilt(
+ASKED = sound_with(
     "[expect]",
     """why = "The rule forgets 1/a."
 beware = "At 1 nothing is wrong."

@@ -17,20 +17,20 @@ from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.command import harness, harness_process, light_program
 from tests.harness.sound_exercise import SOUND_EXERCISE
 from tests.harness.sound_myth import SOUND_MYTH
-from tests.harness.sound_page import SOUND, VARIANT, spoilt, write_page
+from tests.harness.sound_page import SOUND, VARIANT, sound_with, write_page
 
 PAGES = Path(breaks.__file__).parent
 
 
 @pytest.fixture
 def my_breaks(tmp_path: Path) -> Path:
-    """A folder with a copy of one bundled page under another id, to be spoilt."""
+    """A folder with a copy of one bundled page under another id, for tests to edit."""
     text = (PAGES / "broadcasting" / "skip-unbroadcast.md").read_text(encoding="utf-8")
     (tmp_path / "mine.md").write_text(text.replace('"skip-unbroadcast"', '"mine"'), "utf-8")
     return tmp_path
 
 
-def spoil(folder: Path, old: str, new: str) -> str:
+def edit_page(folder: Path, old: str, new: str) -> str:
     page = folder / "mine.md"
     text = page.read_text(encoding="utf-8")
     assert old in text
@@ -162,7 +162,7 @@ def test_check_passes_for_a_page_of_every_kind(tmp_path: Path) -> None:
     variant = VARIANT.replace("log-slope-one", "log-by-product").replace("+$g\n", "+$g * (1 / a)\n")
     variant = variant.replace('"silent-corruption"', '"disguised-correct"')
     texts = {
-        "log-slope-one": spoilt("[diagnostics]", on_two),
+        "log-slope-one": sound_with("[diagnostics]", on_two),
         "log-by-product": variant.replace('caught_by = ["gradcheck"]\n', ""),
         "np-sum-flattens": SOUND_MYTH,
         "equal-factors": SOUND_EXERCISE,
@@ -195,7 +195,7 @@ def test_check_passes_for_a_bundled_page_of_every_kind() -> None:
 
 @pytest.mark.usefixtures("without_oracles")
 def test_a_page_that_is_wrong_about_an_outcome_ends_with_1(my_breaks: Path) -> None:
-    folder = spoil(
+    folder = edit_page(
         my_breaks,
         'add-same-shape             = "disguised-correct"',
         'add-same-shape             = "crash"',
@@ -209,7 +209,7 @@ def test_a_page_that_is_wrong_about_an_outcome_ends_with_1(my_breaks: Path) -> N
 
 @pytest.mark.usefixtures("without_oracles")
 def test_a_page_that_is_wrong_about_a_diagnostic_ends_with_1(my_breaks: Path) -> None:
-    folder = spoil(my_breaks, 'missed_by = ["loss-falls"]', 'missed_by = ["shape"]')
+    folder = edit_page(my_breaks, 'missed_by = ["loss-falls"]', 'missed_by = ["shape"]')
     done = harness("break", "mine", "--breaks", folder)
     assert done.returncode == 1
     assert "the page says missed by shape: add-new-axis" in done.stdout
@@ -218,7 +218,7 @@ def test_a_page_that_is_wrong_about_a_diagnostic_ends_with_1(my_breaks: Path) ->
 def test_a_break_that_does_not_apply_says_what_comes_nearest_and_ends_with_1(
     my_breaks: Path,
 ) -> None:
-    folder = spoil(my_breaks, "unbroadcast($grad, $shape)", "unbroadcats($grad, $shape)")
+    folder = edit_page(my_breaks, "unbroadcast($grad, $shape)", "unbroadcats($grad, $shape)")
     done = harness("break", "mine", "--breaks", folder)
     assert done.returncode == 1
     assert "the most similar code" in done.stderr
@@ -275,7 +275,7 @@ def test_bad_input_is_one_message_with_the_remedy_and_status_2(
 def test_a_broken_page_is_one_message_with_file_and_line_and_status_2(
     my_breaks: Path, old: str, new: str, words: str
 ) -> None:
-    folder = spoil(my_breaks, old, new)
+    folder = edit_page(my_breaks, old, new)
     done = harness("break", "mine", "--breaks", folder)
     assert done.returncode == 2
     assert words in done.stderr
@@ -284,7 +284,7 @@ def test_a_broken_page_is_one_message_with_file_and_line_and_status_2(
 
 
 def test_list_shows_the_good_pages_and_reports_the_broken_one(my_breaks: Path) -> None:
-    folder = spoil(my_breaks, "level  = 1", "level  = 9")
+    folder = edit_page(my_breaks, "level  = 1", "level  = 9")
     done = harness("list", "--breaks", folder)
     assert done.returncode == 2
     assert "skip-unbroadcast" in done.stdout

@@ -71,21 +71,23 @@ BREAKS = (
 )
 
 ENGINE = find_engine()
-BENCH = Baseline(open_cache(), [each for each in DIAGNOSTICS if each.name in CHECKS], select=True)
+BASELINE = Baseline(
+    open_cache(), [each for each in DIAGNOSTICS if each.name in CHECKS], select=True
+)
 
 
 def test_it_is_what_it_says() -> None:
     assert len(BREAKS) == len(set(BREAKS)) == 22
-    assert len(BENCH.diagnostics) == len(CHECKS)
+    assert len(BASELINE.diagnostics) == len(CHECKS)
 
 
 def test_it_raises_no_alarm_on_the_correct_engine() -> None:
     probes = [CATALOGUE.shared_probes[name] for name in PROBES]
-    for pair, clean in BENCH.clean(ENGINE, probes).items():
+    for pair, clean in BASELINE.clean(ENGINE, probes).items():
         assert not [v for v in clean.verdicts.values() if isinstance(v, Alarm)], pair
 
 
 @pytest.mark.parametrize("page", BREAKS)
 def test_it_catches(page: str) -> None:
-    report = run_lab(prepare(CATALOGUE.page(page), CATALOGUE, ENGINE, probes=PROBES), BENCH)
+    report = run_lab(prepare(CATALOGUE.page(page), CATALOGUE, ENGINE, probes=PROBES), BASELINE)
     assert any(run.caught_by for run in report.runs), [run.outcome for run in report.runs]

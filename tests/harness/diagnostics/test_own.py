@@ -76,8 +76,10 @@ def findings(pages: Catalogue) -> list[Finding]:
 
 def verdict(pages: Catalogue) -> Verdict:
     """The verdict on the unbroken engine."""
-    bench, probe = baseline(pages), pages.shared_probes["square"]
-    return bench.clean(tiny_engine(ENGINE), [probe])["square", "uniform"].verdicts["slope"]
+    probe = pages.shared_probes["square"]
+    return (
+        baseline(pages).clean(tiny_engine(ENGINE), [probe])["square", "uniform"].verdicts["slope"]
+    )
 
 
 def test_it_has_a_column_beside_ours_and_the_same_controls(tmp_path: Path) -> None:
@@ -270,11 +272,13 @@ def test_the_example_of_the_guide_judges_our_engine(tmp_path: Path) -> None:
     pages = open_catalogue([tmp_path])
     (own,), mistakes = read_own(pages)
     assert (own.name, mistakes) == ("doubled-loss", [])
-    bench = Baseline(Cache(None), (CRASH,), own=[from_catalogue(own)])
+    with_own = Baseline(Cache(None), (CRASH,), own=[from_catalogue(own)])
     probes = [pages.shared_probes[name] for name in ("mul", "log", "sum-all")]
-    verdicts = [key.verdicts["doubled-loss"] for key in bench.clean(find_engine(), probes).values()]
+    verdicts = [
+        key.verdicts["doubled-loss"] for key in with_own.clean(find_engine(), probes).values()
+    ]
     assert all(isinstance(each, Silent) for each in verdicts), verdicts
     sabotage = prepare(
         pages.page("sabotage"), pages, find_engine(), probes=[p.name for p in probes]
     )
-    assert any("doubled-loss" in run.caught_by for run in run_lab(sabotage, bench).runs)
+    assert any("doubled-loss" in run.caught_by for run in run_lab(sabotage, with_own).runs)

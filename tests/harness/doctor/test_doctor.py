@@ -21,7 +21,7 @@ ENGINES = Path(__file__).parents[2] / "engines"
 
 
 @pytest.fixture(scope="module")
-def bench() -> Baseline:
+def baseline() -> Baseline:
     """One for all: what our own engine answers is asked for once."""
     return Baseline(open_cache())
 
@@ -52,9 +52,9 @@ def catalogue(request: pytest.FixtureRequest) -> Catalogue:
 
 
 @pytest.fixture(scope="module")
-def closures(bench: Baseline, catalogue: Catalogue) -> Diagnosis:
+def closures(baseline: Baseline, catalogue: Catalogue) -> Diagnosis:
     """The diagnosis of an engine of closures that adds in place."""
-    return diagnose(str(ENGINES / "closures.py"), catalogue, bench)
+    return diagnose(str(ENGINES / "closures.py"), catalogue, baseline)
 
 
 def test_every_shared_probe_has_a_verdict(closures: Diagnosis, catalogue: Catalogue) -> None:
@@ -131,15 +131,17 @@ SUMS = part_of_catalogue(
 """The probes that broadcast a sum or a product, and some others."""
 
 
-def test_a_central_unbroadcasting_is_called_one(bench: Baseline) -> None:
-    found = diagnose(str(ENGINES / "central.py"), SUMS, bench)
+def test_a_central_unbroadcasting_is_called_one(baseline: Baseline) -> None:
+    found = diagnose(str(ENGINES / "central.py"), SUMS, baseline)
     assert any("is central" in line for line in unbroadcasting(found))
     assert any("`Operation.backward`" in line for line in unbroadcasting(found))
 
 
-def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(bench: Baseline, tmp_path: Path) -> None:
+def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(
+    baseline: Baseline, tmp_path: Path
+) -> None:
     padding = changed(("np.array(data, dtype=float)", "np.atleast_2d(np.array(data, float))"))
-    found = diagnose(written(tmp_path, padding), SUMS, bench)
+    found = diagnose(written(tmp_path, padding), SUMS, baseline)
     assert any("(3,) is stored as (1, 3)" in line for line in storage(found))
     kept = {each.probe for each in found.bugs}
     assert "sum-rows" in kept  # a matrix is kept, and its sum is not what the rule takes it for
@@ -157,16 +159,18 @@ def test_a_diagnosis_of_padded_ranks_calls_no_shape_a_bug(bench: Baseline, tmp_p
         ),
     ],
 )
-def test_numbers_have_no_shapes_to_sum(bench: Baseline, probes: Catalogue, tmp_path: Path) -> None:
-    found = diagnose(written(tmp_path, SCALAR), probes, bench)
+def test_numbers_have_no_shapes_to_sum(
+    baseline: Baseline, probes: Catalogue, tmp_path: Path
+) -> None:
+    found = diagnose(written(tmp_path, SCALAR), probes, baseline)
     assert found.kind == "scalars"
     assert [*unbroadcasting(found)] == ["none: a number has no shape"]
     assert found.bugs == []
 
 
-def test_a_flaw_of_the_unbroadcasting_is_reported(bench: Baseline, tmp_path: Path) -> None:
+def test_a_flaw_of_the_unbroadcasting_is_reported(baseline: Baseline, tmp_path: Path) -> None:
     text = changed(("g.sum(axis=ones, keepdims=True)", "g.sum(axis=ones)"))
-    found = diagnose(written(tmp_path, text), SUMS, bench)
+    found = diagnose(written(tmp_path, text), SUMS, baseline)
     flaw = "`fold` is wrong: (4, 3) to (1, 3): the result has shape (3,)"
     assert flaw in unbroadcasting(found)
     assert "add-stretched-axis" in {each.probe for each in found.bugs}

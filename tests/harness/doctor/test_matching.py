@@ -50,13 +50,13 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Baseline:
+def baseline() -> Baseline:
     return Baseline(open_cache(), diagnostics=())
 
 
-def defects(path: str, few: Catalogue, bench: Baseline) -> list[Defect]:
-    engine = explore(path, bench.cache, few.conventions).engine
-    return find_defects(engine, PROBES, fit(engine, PROBES, bench), few, bench)
+def defects(path: str, few: Catalogue, baseline: Baseline) -> list[Defect]:
+    engine = explore(path, baseline.cache, few.conventions).engine
+    return find_defects(engine, PROBES, fit(engine, PROBES, baseline), few, baseline)
 
 
 def named(found: list[Defect]) -> set[str]:
@@ -73,17 +73,17 @@ def named(found: list[Defect]) -> set[str]:
     ],
 )
 def test_a_break_that_is_in_an_engine_is_recognised(
-    engine: str, break_: str, few: Catalogue, bench: Baseline, tmp_path: Path
+    engine: str, break_: str, few: Catalogue, baseline: Baseline, tmp_path: Path
 ) -> None:
     """The engine's source with the page's own patch, written to another file."""
-    clean = explore(str(ENGINES / engine), bench.cache, few.conventions).engine
+    clean = explore(str(ENGINES / engine), baseline.cache, few.conventions).engine
     file, colon, name = engine.partition(":")
     path = written(tmp_path, put(few.page(break_), clean).sources[file], file)
-    assert named(defects(f"{path}{colon}{name}", few, bench)) == {break_}
+    assert named(defects(f"{path}{colon}{name}", few, baseline)) == {break_}
 
 
 def test_a_break_whose_page_states_nothing_about_the_probes_is_recognised(
-    few: Catalogue, bench: Baseline, tmp_path: Path
+    few: Catalogue, baseline: Baseline, tmp_path: Path
 ) -> None:
     """The page says nothing about `sub-broadcast`, but the committed matrix has it."""
     assert few.page("sub-sign").expected(None, "sub-broadcast", "weighted") is None
@@ -91,17 +91,17 @@ def test_a_break_whose_page_states_nothing_about_the_probes_is_recognised(
     text = changed(
         ("sum_to(-gy, x1.shape)", "sum_to(gy, x1.shape)"), text=path.read_text(encoding="utf-8")
     )
-    engine = explore(written(tmp_path, text) + ":Variable", bench.cache, few.conventions).engine
+    engine = explore(written(tmp_path, text) + ":Variable", baseline.cache, few.conventions).engine
     probes = [few.shared_probes[name] for name in ("sub-broadcast", "add-same-shape")]
-    fits = fit(engine, probes, bench)
-    assert named(find_defects(engine, probes, fits, few, bench)) == {"sub-sign"}
+    fits = fit(engine, probes, baseline)
+    assert named(find_defects(engine, probes, fits, few, baseline)) == {"sub-sign"}
 
 
 def test_a_bug_that_no_break_has_is_not_named_after_one(
-    few: Catalogue, bench: Baseline, tmp_path: Path
+    few: Catalogue, baseline: Baseline, tmp_path: Path
 ) -> None:
     text = changed(("lambda g: fold(g * a.data,", "lambda g: fold(1.5 * g * a.data,"))
-    (defect,) = defects(written(tmp_path, text), few, bench)
+    (defect,) = defects(written(tmp_path, text), few, baseline)
     assert (defect.feature, defect.probe, defect.alike) == (Feature("mul"), "mul", [])
     assert defect.site is not None
     assert (defect.site.file, defect.site.scope) == ("engine.py", "Tensor.__mul__")
@@ -138,31 +138,33 @@ PROBE_NAMES = {probe.name: probe for probe in PROBES}
 
 
 def explained(
-    few: Catalogue, bench: Baseline, alike: Sequence[str], others: Sequence[str], root: Root
+    few: Catalogue, baseline: Baseline, alike: Sequence[str], others: Sequence[str], root: Root
 ) -> list[str]:
     """The breaks named for an engine that is wrong as `sub-sign` on some probes, and on others."""
     clean = find_engine()
-    correct = {pair: key.run for pair, key in bench.clean(clean, PROBES).items()}
+    correct = {pair: key.run for pair, key in baseline.clean(clean, PROBES).items()}
     broken = clean.patched(put(few.page("sub-sign"), clean))
-    runs = bench.broken(clean, broken, [PROBE_NAMES[name] for name in alike])
+    runs = baseline.broken(clean, broken, [PROBE_NAMES[name] for name in alike])
     wrong = {(run.probe, run.loss): run for run in runs}
     wrong |= {pair: _shifted(run) for pair, run in correct.items() if pair[0] in others}
     observed = Observed(clean, PROBE_NAMES, {*alike, *others}, correct | wrong, correct)
-    explanation = BreakMatcher(observed, few, bench).explain(root)
+    explanation = BreakMatcher(observed, few, baseline).explain(root)
     return [page.id for page in explanation.pages]
 
 
 def test_a_break_must_explain_half_of_the_findings_of_a_root(
-    few: Catalogue, bench: Baseline
+    few: Catalogue, baseline: Baseline
 ) -> None:
     others = ("mul", "reused-leaf", "add-new-axis")
-    assert explained(few, bench, SUBS, others, Root(None, (*SUBS, *others[:2]))) == ["sub-sign"]
-    assert explained(few, bench, SUBS, others, Root(None, (*SUBS, *others))) == []
+    assert explained(few, baseline, SUBS, others, Root(None, (*SUBS, *others[:2]))) == ["sub-sign"]
+    assert explained(few, baseline, SUBS, others, Root(None, (*SUBS, *others))) == []
 
 
-def test_a_break_must_be_right_where_the_engine_is_right(few: Catalogue, bench: Baseline) -> None:
-    assert explained(few, bench, SUBS, (), Root(None, SUBS)) == ["sub-sign"]
-    assert explained(few, bench, SUBS[1:], (), Root(None, SUBS[1:])) == []
+def test_a_break_must_be_right_where_the_engine_is_right(
+    few: Catalogue, baseline: Baseline
+) -> None:
+    assert explained(few, baseline, SUBS, (), Root(None, SUBS)) == ["sub-sign"]
+    assert explained(few, baseline, SUBS[1:], (), Root(None, SUBS[1:])) == []
 
 
 def _shifted(run: Run) -> Run:

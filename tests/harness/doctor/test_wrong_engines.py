@@ -138,13 +138,13 @@ MUTANTS: dict[str, tuple[Changes, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def bench() -> Baseline:
+def baseline() -> Baseline:
     return Baseline(open_cache(), diagnostics=())
 
 
-def verdicts(bench: Baseline, text: str, *names: str) -> dict[str, Fit]:
+def verdicts(baseline: Baseline, text: str, *names: str) -> dict[str, Fit]:
     engine = engine_of(text, like=ENGINE, name="Tensor")
-    return fit(engine, [CATALOGUE.shared_probes[name] for name in names], bench)
+    return fit(engine, [CATALOGUE.shared_probes[name] for name in names], baseline)
 
 
 def late() -> str:
@@ -154,21 +154,21 @@ def late() -> str:
     return text.replace("            v._backward()", summed)
 
 
-def test_the_engine_without_a_mutation_is_right_on_all_of_these(bench: Baseline) -> None:
+def test_the_engine_without_a_mutation_is_right_on_all_of_these(baseline: Baseline) -> None:
     names = {name for _, probes in MUTANTS.values() for name in probes}
-    found = verdicts(bench, ENGINE, "broadcast-twice", *sorted(names))
+    found = verdicts(baseline, ENGINE, "broadcast-twice", *sorted(names))
     assert {name: item.verdict for name, item in found.items() if item.verdict != "fits"} == {}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_shared_probes_see_the_bug(bench: Baseline, mutant: str) -> None:
+def test_shared_probes_see_the_bug(baseline: Baseline, mutant: str) -> None:
     changes, probes = MUTANTS[mutant]
-    found = verdicts(bench, changed(*changes, text=ENGINE), *probes)
+    found = verdicts(baseline, changed(*changes, text=ENGINE), *probes)
     assert {item.verdict for item in found.values()} == {"bug"}
 
 
-def test_shared_probes_see_a_gradient_that_is_summed_too_late(bench: Baseline) -> None:
-    found = verdicts(bench, late(), "add-new-axis", "broadcast-twice")
+def test_shared_probes_see_a_gradient_that_is_summed_too_late(baseline: Baseline) -> None:
+    found = verdicts(baseline, late(), "add-new-axis", "broadcast-twice")
     assert {name: item.verdict for name, item in found.items()} == {
         **{"add-new-axis": "fits", "broadcast-twice": "bug"}
     }

@@ -1,4 +1,4 @@
-"""What the bench need not ask twice, and that it makes no difference."""
+"""What the baseline need not ask twice, and that it makes no difference."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -22,12 +22,14 @@ PROBES = [
     CATALOGUE.shared_probes[name]
     for name in ("add-new-axis", "relu-at-kinks", "causal-two-heads", "resume-training")
 ]
-BENCH = Baseline(open_cache())
+BASELINE = Baseline(open_cache())
 
 
 @cache
 def known() -> dict[tuple[str, str | None], CleanRun]:
-    return {(name, loss): key for (name, loss), key in BENCH.clean(find_engine(), PROBES).items()}
+    return {
+        (name, loss): key for (name, loss), key in BASELINE.clean(find_engine(), PROBES).items()
+    }
 
 
 def observation(pair: tuple[str, str | None], run: Run) -> Observation:
@@ -53,14 +55,14 @@ def test_a_diagnostic_looks_at_no_measurement_but_its_own(probe: str) -> None:
 
 @pytest.mark.parametrize("part", ["nothing", "output", "gradients", "log", "measured"])
 def test_who_sees_nothing_new_says_the_same_and_who_does_is_asked(part: str) -> None:
-    heard = []
+    pairs = []
     for pair, key in known().items():
         run = changed(key.run, part)
-        heard += [(BENCH.verdicts_beside(key, observation(pair, run)), key.verdicts)]
-        assert heard[-1][0] == BENCH.verdicts(observation(pair, run))
-    alarms = [v for said, _ in heard for v in said.values() if isinstance(v, Alarm)]
+        pairs += [(BASELINE.verdicts_beside(key, observation(pair, run)), key.verdicts)]
+        assert pairs[-1][0] == BASELINE.verdicts(observation(pair, run))
+    alarms = [v for said, _ in pairs for v in said.values() if isinstance(v, Alarm)]
     if part == "nothing":
-        assert all(said[name] is v for said, before in heard for name, v in before.items())
+        assert all(said[name] is v for said, before in pairs for name, v in before.items())
     else:
         assert alarms
 

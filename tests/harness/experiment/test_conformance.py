@@ -26,22 +26,22 @@ self.wide = part if self.grad is None else self.wide + part
 
 
 @pytest.fixture(scope="module")
-def bench() -> Baseline:
+def baseline() -> Baseline:
     """One for all: what our own engine answers is asked for once."""
     return Baseline(open_cache())
 
 
-def verdicts(bench: Baseline, text: str, *names: str) -> dict[str, Fit]:
-    return fit(engine_of(text), [PROBES[name] for name in names], bench)
+def verdicts(baseline: Baseline, text: str, *names: str) -> dict[str, Fit]:
+    return fit(engine_of(text), [PROBES[name] for name in names], baseline)
 
 
-def verdict(bench: Baseline, text: str, name: str) -> Fit:
-    return verdicts(bench, text, name)[name]
+def verdict(baseline: Baseline, text: str, name: str) -> Fit:
+    return verdicts(baseline, text, name)[name]
 
 
-def test_a_sound_engine_fits_what_it_has_and_lacks_the_rest(bench: Baseline) -> None:
+def test_a_sound_engine_fits_what_it_has_and_lacks_the_rest(baseline: Baseline) -> None:
     names = ("add-new-axis", "mul-stretched-axis", "sum-rows", "reused-leaf", "exp", "train-mlp")
-    found = verdicts(bench, SOUND, *names)
+    found = verdicts(baseline, SOUND, *names)
     assert usable_probes(found.values()) == {"add-new-axis", "mul-stretched-axis", "sum-rows"} | {
         "reused-leaf"
     }
@@ -78,14 +78,14 @@ BUGS = {
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_bug_is_met_with_a_witness(bench: Baseline, bug: str) -> None:
+def test_a_bug_is_met_with_a_witness(baseline: Baseline, bug: str) -> None:
     change, probe, kind, said = BUGS[bug]
-    found = verdict(bench, changed(change), probe)
+    found = verdict(baseline, changed(change), probe)
     assert (found.verdict, found.kind) == ("bug", kind)
     assert said in str(found.reason)
 
 
-def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(bench: Baseline) -> None:
+def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(baseline: Baseline) -> None:
     """What arrives wide is added to what is narrow, and summed only then: too much of it."""
     text = changed(
         (
@@ -101,35 +101,35 @@ def test_a_reduction_after_the_gradients_have_been_added_is_a_bug(bench: Baselin
         "    return (a + b).sum() + (a * a).sum()\n",
         probe.path,
     )
-    found = fit(engine_of(text), [probe, *twice], bench)
+    found = fit(engine_of(text), [probe, *twice], baseline)
     assert found["add-new-axis"].verdict == "fits"
     assert (found["wide-and-narrow"].verdict, found["wide-and-narrow"].kind) == ("bug", "value")
 
 
-def test_shared_memory_is_reported_and_is_not_an_obstacle(bench: Baseline) -> None:
-    found = verdict(bench, changed(("    g = g.sum", WHOLE)), "add-same-shape")
+def test_shared_memory_is_reported_and_is_not_an_obstacle(baseline: Baseline) -> None:
+    found = verdict(baseline, changed(("    g = g.sum", WHOLE)), "add-same-shape")
     assert (found.verdict, found.kind) == ("fits", "aliased")
     assert "share memory" in str(found.reason)
 
 
-def test_another_meaning_of_a_name_differs(bench: Baseline) -> None:
+def test_another_meaning_of_a_name_differs(baseline: Baseline) -> None:
     text = changed(("np.maximum(self.data, 0), (self,)", "np.maximum(self.data, 0) + 1, (self,)"))
-    found = verdict(bench, text, "relu-away-from-zero")
+    found = verdict(baseline, text, "relu-away-from-zero")
     assert found.verdict == "differs"
     assert str(found.reason).startswith("the output")
 
 
-def test_an_epsilon_differs_and_is_called_one(bench: Baseline) -> None:
+def test_an_epsilon_differs_and_is_called_one(baseline: Baseline) -> None:
     text = changed(("lambda g: g * (self.data > 0)", "lambda g: g * (1 + 1e-7) * (self.data > 0)"))
-    found = verdict(bench, text, "relu-away-from-zero")
+    found = verdict(baseline, text, "relu-away-from-zero")
     assert (found.verdict, "an epsilon" in str(found.reason)) == ("differs", True)
     wrong = changed(("lambda g: g * (self.data > 0)", "lambda g: g * 1.01 * (self.data > 0)"))
-    assert verdict(bench, wrong, "relu-away-from-zero").verdict == "bug"
+    assert verdict(baseline, wrong, "relu-away-from-zero").verdict == "bug"
 
 
-def test_another_subgradient_fits(bench: Baseline) -> None:
+def test_another_subgradient_fits(baseline: Baseline) -> None:
     text = changed(("lambda g: g * (self.data > 0)", "lambda g: g * (self.data >= 0)"))
-    found = verdict(bench, text, "relu-at-kinks")
+    found = verdict(baseline, text, "relu-at-kinks")
     assert (found.verdict, found.kind) == ("fits", "convention")
 
 
@@ -157,21 +157,21 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_a_failure_is_a_refusal_a_lack_or_a_bug(bench: Baseline, case: str) -> None:
+def test_a_failure_is_a_refusal_a_lack_or_a_bug(baseline: Baseline, case: str) -> None:
     place, raised, wanted = FAILURES[case]
     text = changed(
         (place, f"{place}        if self.data.shape == (3, 1):\n            {raised}\n"),
     )
-    found = verdict(bench, text, "add-stretched-axis")
+    found = verdict(baseline, text, "add-stretched-axis")
     verdict_and_kind = {"refusal": ("lacks", "refusal"), "bug": ("bug", "crash")}
     assert (found.verdict, found.kind) == verdict_and_kind.get(wanted, (wanted, ""))
     lines = text.splitlines()
     assert (found.file, lines[found.line - 1].strip()) == ("engine.py", raised)
 
 
-def test_a_limit_of_breaklab_is_not_a_bug_of_the_engine(bench: Baseline) -> None:
+def test_a_limit_of_breaklab_is_not_a_bug_of_the_engine(baseline: Baseline) -> None:
     large = "        if self.data.shape == (3, 1):\n            raise MemoryError\n"
-    found = verdict(bench, changed((FORWARD, FORWARD + large)), "add-stretched-axis")
+    found = verdict(baseline, changed((FORWARD, FORWARD + large)), "add-stretched-axis")
     assert (found.verdict, found.kind) == ("unjudged", "limit")
     assert "limit of breaklab" in str(found.reason)
 
@@ -189,10 +189,10 @@ def test_a_limit_of_breaklab_is_not_a_bug_of_the_engine(bench: Baseline) -> None
     ],
 )
 def test_a_failure_of_ours_is_not_one_of_the_engine(
-    bench: Baseline, expression: str, kind: str, said: str
+    baseline: Baseline, expression: str, kind: str, said: str
 ) -> None:
     text = f'def special(a=(3,)):\n    """Our own."""\n    return {expression}\n'
-    found = fit(engine_of(SOUND), read_probes(text, "probes.py"), bench)["special"]
+    found = fit(engine_of(SOUND), read_probes(text, "probes.py"), baseline)["special"]
     assert (found.verdict, found.kind) == ("unjudged", kind)
     assert said in str(found.reason)
 
@@ -212,12 +212,12 @@ def test_a_failed_answer_key_is_an_internal_error(monkeypatch: pytest.MonkeyPatc
     assert raised.value.exit_status == 3
 
 
-def test_float32_is_compared_in_float32(bench: Baseline) -> None:
+def test_float32_is_compared_in_float32(baseline: Baseline) -> None:
     text = changed(("dtype=float)", "dtype=np.float32)"))
-    found = verdicts(bench, text, "add-new-axis", "mul-stretched-axis", "sum-rows")
+    found = verdicts(baseline, text, "add-new-axis", "mul-stretched-axis", "sum-rows")
     assert {each.verdict for each in found.values()} == {"fits"}
 
 
-def test_a_refusal_that_a_probe_asks_for_is_a_choice(bench: Baseline) -> None:
-    found = verdict(bench, SOUND, "refuse-target-without-cotangent")
+def test_a_refusal_that_a_probe_asks_for_is_a_choice(baseline: Baseline) -> None:
+    found = verdict(baseline, SOUND, "refuse-target-without-cotangent")
     assert found.verdict == "lacks"

@@ -335,8 +335,8 @@ def test_a_program_that_prints_the_right_thing_and_then_fails_does_not_agree(
 def test_the_check_of_pages_runs_the_program(tmp_path: Path) -> None:
     for text, status in [(SOUND_MYTH, 0), (myth_with(("seen: (3,)\n", "seen: ()\n")), 1)]:
         write_page(tmp_path, text, f"{ID}.md")
-        bench = Baseline(Cache(None))
-        check = check_page(ID, OpenContext(open_catalogue([tmp_path]), find_engine(), bench))
+        baseline = Baseline(Cache(None))
+        check = check_page(ID, OpenContext(open_catalogue([tmp_path]), find_engine(), baseline))
         assert (check.exit_status, len(check.findings), check.reports) == (status, status, [])
 
 

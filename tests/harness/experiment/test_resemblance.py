@@ -18,28 +18,28 @@ DOUBLED = (KEPT[0], "lambda g: 2 * fold(g, a.data.shape), lambda g: fold(g, b.da
 
 
 @pytest.fixture(scope="module")
-def bench() -> Baseline:
+def baseline() -> Baseline:
     return Baseline(open_cache(), diagnostics=())
 
 
-def resembling(bench: Baseline, page: str, *changes: tuple[str, str]) -> list[str]:
+def resembling(baseline: Baseline, page: str, *changes: tuple[str, str]) -> list[str]:
     engine = engine_of(changed(*changes))
-    return resembling_probes(CATALOGUE.page(page), engine, CATALOGUE, bench)
+    return resembling_probes(CATALOGUE.page(page), engine, CATALOGUE, baseline)
 
 
-def test_an_engine_that_does_not_unbroadcast_resembles_the_break(bench: Baseline) -> None:
-    probes = resembling(bench, "skip-unbroadcast", KEPT)
+def test_an_engine_that_does_not_unbroadcast_resembles_the_break(baseline: Baseline) -> None:
+    probes = resembling(baseline, "skip-unbroadcast", KEPT)
     assert "add-new-axis" in probes
     assert "add-same-shape" not in probes
 
 
-def test_a_correct_engine_resembles_none(bench: Baseline) -> None:
-    assert resembling(bench, "skip-unbroadcast") == []
+def test_a_correct_engine_resembles_none(baseline: Baseline) -> None:
+    assert resembling(baseline, "skip-unbroadcast") == []
 
 
-def test_another_wrong_number_is_another_bug(bench: Baseline) -> None:
-    assert resembling(bench, "skip-unbroadcast", DOUBLED) == []
+def test_another_wrong_number_is_another_bug(baseline: Baseline) -> None:
+    assert resembling(baseline, "skip-unbroadcast", DOUBLED) == []
 
 
-def test_a_bug_elsewhere_is_not_the_break(bench: Baseline) -> None:
-    assert resembling(bench, "skip-unbroadcast", ASSIGNED) == []
+def test_a_bug_elsewhere_is_not_the_break(baseline: Baseline) -> None:
+    assert resembling(baseline, "skip-unbroadcast", ASSIGNED) == []

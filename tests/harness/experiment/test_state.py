@@ -45,23 +45,23 @@ TAPED = changed(
 
 
 @pytest.fixture(scope="module")
-def bench() -> Baseline:
+def baseline() -> Baseline:
     return Baseline(open_cache())
 
 
-def fits(bench: Baseline, text: str) -> dict[str, Fit]:
-    return fit(engine_of(text), PROBES, bench)
+def fits(baseline: Baseline, text: str) -> dict[str, Fit]:
+    return fit(engine_of(text), PROBES, baseline)
 
 
-def test_counters_and_lists_of_a_class_start_anew(bench: Baseline) -> None:
-    found = fits(bench, COUNTED)
+def test_counters_and_lists_of_a_class_start_anew(baseline: Baseline) -> None:
+    found = fits(baseline, COUNTED)
     assert {name: item.verdict for name, item in found.items() if item.verdict != "fits"} == {
         "cube": "lacks"
     }
 
 
-def test_a_crash_leaves_nothing_to_the_next_probe(bench: Baseline) -> None:
-    found = fits(bench, TAPED)
+def test_a_crash_leaves_nothing_to_the_next_probe(baseline: Baseline) -> None:
+    found = fits(baseline, TAPED)
     assert [name for name, item in found.items() if item.verdict == "bug"] == ["cube"]
     assert str(found["cube"].reason).startswith("ZeroDivisionError in the forward pass")
     assert [name for name, item in found.items() if item.verdict == "fits"] == [
@@ -70,7 +70,7 @@ def test_a_crash_leaves_nothing_to_the_next_probe(bench: Baseline) -> None:
 
 
 def test_a_bug_that_does_not_show_again_is_not_claimed(
-    bench: Baseline, monkeypatch: pytest.MonkeyPatch
+    baseline: Baseline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first runs are those of an engine with a wrong factor, and the others of a sound one."""
     wrong = changed(
@@ -85,7 +85,7 @@ def test_a_bug_that_does_not_show_again_is_not_claimed(
         return run(sound if again else engine, probes, baseline, again=again)
 
     monkeypatch.setattr(conformance, "_clean_runs", clean_runs)
-    found = fit(broken, PROBES, bench)
+    found = fit(broken, PROBES, baseline)
     assert (found["mul"].verdict, found["mul"].kind) == ("unjudged", "not-reproducible")
     assert "not reproducible: b.grad" in str(found["mul"].reason)
     assert (["mul"], True) in jobs

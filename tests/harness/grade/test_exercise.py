@@ -53,7 +53,7 @@ FIRST_LINE = "import numpy as np"
 
 
 @pytest.fixture(scope="module")
-def bench() -> Baseline:
+def baseline() -> Baseline:
     """One for all tests, so that what the variants say of one answer is asked once."""
     return Baseline(open_cache(), ALONE)
 
@@ -77,8 +77,8 @@ def few_variants() -> Catalogue:
     return with_few_variants(open_catalogue())
 
 
-def context(bench: Baseline) -> OpenContext:
-    return OpenContext(few_variants(), ENGINE, bench)
+def context(baseline: Baseline) -> OpenContext:
+    return OpenContext(few_variants(), ENGINE, baseline)
 
 
 def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
@@ -87,19 +87,19 @@ def page_of(folder: Path, text: str = SOUND_EXERCISE) -> Page:
     return read_page(write_page(folder, text, f"{ID}.md"))
 
 
-def found(folder: Path, text: str, bench: Baseline) -> list[Finding]:
+def found(folder: Path, text: str, baseline: Baseline) -> list[Finding]:
     known, findings = check_names(page_of(folder, text), CATALOGUE)
-    return [*findings, *check_exercise(known, context(bench))]
+    return [*findings, *check_exercise(known, context(baseline))]
 
 
 def attempt(
-    folder: Path, probe: str, bench: Baseline, text: str = SOUND_EXERCISE
+    folder: Path, probe: str, baseline: Baseline, text: str = SOUND_EXERCISE
 ) -> ExerciseReport:
     file, page = folder / "mine.py", page_of(folder, text)
     file.write_text(probe, encoding="utf-8")
     if is_suite_file(file):
-        return run_exercise(page, context(bench), suite_file=file)
-    return run_exercise(page, context(bench), read_submission(file))
+        return run_exercise(page, context(baseline), suite_file=file)
+    return run_exercise(page, context(baseline), read_submission(file))
 
 
 def probe_that(body: str, arguments: str = "x=[1.0, 2.0]") -> str:
@@ -146,7 +146,7 @@ def test_a_function_that_is_not_a_test_is_refused_at_its_line(
     assert text.splitlines()[raised.value.line - 1].startswith(at)
 
 
-def test_each_test_reports_where_the_fault_was_lost(tmp_path: Path, bench: Baseline) -> None:
+def test_each_test_reports_where_the_fault_was_lost(tmp_path: Path, baseline: Baseline) -> None:
     more = """    x = lib.tensor([1.0], requires_grad=True)
     x.exp().backward()
     assert np.allclose(x.grad, np.e)
@@ -157,10 +157,10 @@ def test_that_looks_away(lib):
     b = lib.tensor([5.0], requires_grad=True)
     (a * b).backward()
     assert a.grad.shape == (1,)"""
-    report = run_exercise(page_of(tmp_path, with_test(more)), context(bench))
-    told = {test.test: test.on["mul-swapped-operands"] for test in report.suite}
+    report = run_exercise(page_of(tmp_path, with_test(more)), context(baseline))
+    fates = {test.test: test.on["mul-swapped-operands"] for test in report.suite}
     assert [test.failure for test in report.suite] == [None] * 4
-    assert {name: (fate.passes, fate.stage) for name, fate in told.items()} == {
+    assert {name: (fate.passes, fate.stage) for name, fate in fates.items()} == {
         "test_square": (True, "not-infected"),
         "test_mean_square": (True, "not-infected"),
         "test_more": (True, "not-reached"),
@@ -183,10 +183,10 @@ def test_that_looks_away(lib):
     ],
 )
 def test_a_suite_that_does_not_do_what_the_page_says_is_reported(
-    tmp_path: Path, bench: Baseline, old: str, new: str
+    tmp_path: Path, baseline: Baseline, old: str, new: str
 ) -> None:
     page = page_of(tmp_path, exercise_with((old, new)))
-    assert not run_exercise(page, context(bench)).agrees
+    assert not run_exercise(page, context(baseline)).agrees
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,8 @@ def test_square(lib):
 # ----- The judgement -----
 
 
-def test_the_answer_kills(tmp_path: Path, bench: Baseline) -> None:
-    report = attempt(tmp_path, ANSWER, bench)
+def test_the_answer_kills(tmp_path: Path, baseline: Baseline) -> None:
+    report = attempt(tmp_path, ANSWER, baseline)
     assert report.killed
     (attack,) = report.attacks
     assert (attack.break_, attack.stage) == ("mul-swapped-operands", "revealed")
@@ -298,9 +298,9 @@ def test_the_answer_kills(tmp_path: Path, bench: Baseline) -> None:
     ],
 )
 def test_a_probe_that_does_not_kill_reports_how_far_the_fault_came(
-    tmp_path: Path, bench: Baseline, probe: str, stage: str
+    tmp_path: Path, baseline: Baseline, probe: str, stage: str
 ) -> None:
-    report = attempt(tmp_path, probe, bench)
+    report = attempt(tmp_path, probe, baseline)
     assert not any(one.problems for one in report.probes)
     (attack,) = report.attacks
     assert (report.killed, attack.killed_by, attack.stage) == (False, {}, stage)
@@ -308,21 +308,21 @@ def test_a_probe_that_does_not_kill_reports_how_far_the_fault_came(
 
 
 def test_every_break_has_to_be_killed_and_by_whichever_probe(
-    tmp_path: Path, bench: Baseline
+    tmp_path: Path, baseline: Baseline
 ) -> None:
     text = exercise_with(('["mul-swapped-operands"]', '["mul-swapped-operands", "sub-sign"]'))
-    assert attempt(tmp_path, ANSWER, bench, text).killed is False
+    assert attempt(tmp_path, ANSWER, baseline, text).killed is False
     both = ANSWER + probe_that("return 1.0 - x")
-    report = attempt(tmp_path, both, bench, text)
+    report = attempt(tmp_path, both, baseline, text)
     assert report.killed
     assert [list(one.killed_by) for one in report.attacks] == [["two-leaves"], ["mine"]]
 
 
 def test_tests_kill_one_break_and_the_stage_says_where_the_other_was_lost(
-    tmp_path: Path, bench: Baseline
+    tmp_path: Path, baseline: Baseline
 ) -> None:
     text = exercise_with(('["mul-swapped-operands"]', '["mul-swapped-operands", "sub-sign"]'))
-    report = attempt(tmp_path, SUITE, bench, text)
+    report = attempt(tmp_path, SUITE, baseline, text)
     product, sub = report.attacks
     assert (product.killed_by, product.stage) == ({"test_product": ["test"]}, "revealed")
     assert (product.runs, product.recognised, product.ended) == ([], [], {})
@@ -340,18 +340,18 @@ def test_tests_kill_one_break_and_the_stage_says_where_the_other_was_lost(
     ],
 )
 def test_a_test_reports_how_far_the_fault_came(
-    tmp_path: Path, bench: Baseline, body: str, stage: str
+    tmp_path: Path, baseline: Baseline, body: str, stage: str
 ) -> None:
     start = "x, y = (lib.tensor(v, requires_grad=True) for v in (2.0, 5.0))"
     text = f"def test_mine(lib):\n    {start}\n    {body}\n"
-    (attack,) = attempt(tmp_path, text, bench).attacks
+    (attack,) = attempt(tmp_path, text, baseline).attacks
     assert (attack.stage, bool(attack.killed_by)) == (stage, stage == "revealed")
 
 
 def test_a_test_that_fails_on_the_unbroken_engine_is_not_judged(
-    tmp_path: Path, bench: Baseline
+    tmp_path: Path, baseline: Baseline
 ) -> None:
-    report = attempt(tmp_path, SUITE.replace("6.0", "5.0"), bench)
+    report = attempt(tmp_path, SUITE.replace("6.0", "5.0"), baseline)
     (one,) = report.probes
     (problem,) = map(str, one.problems)
     assert one.probe == "test_square"
@@ -402,21 +402,21 @@ def test_a_probe_that_hangs_is_stopped_and_not_run_again(tmp_path: Path, quick: 
     assert report.killed is False
 
 
-def test_one_unsound_probe_spoils_the_file(tmp_path: Path, bench: Baseline) -> None:
-    report = attempt(tmp_path, ANSWER + probe_that("return x.nothing"), bench)
+def test_one_unsound_probe_spoils_the_file(tmp_path: Path, baseline: Baseline) -> None:
+    report = attempt(tmp_path, ANSWER + probe_that("return x.nothing"), baseline)
     assert [bool(one.problems) for one in report.probes] == [False, True]
     assert (report.killed, report.attacks) == (False, [])
 
 
-def test_an_expected_refusal_is_sound(tmp_path: Path, bench: Baseline) -> None:
+def test_an_expected_refusal_is_sound(tmp_path: Path, baseline: Baseline) -> None:
     text = probe_that("(x * x).backward(); yield {'x': x.grad}").replace("mine", "refuse_mine")
     (tmp_path / "mine.py").write_text(text)
     probes = read_submission(tmp_path / "mine.py")
-    assert [one.problems for one in check_soundness(probes, context(bench))] == [[]]
+    assert [one.problems for one in check_soundness(probes, context(baseline))] == [[]]
 
 
 def test_a_hostile_file_changes_nothing_here(
-    tmp_path: Path, bench: Baseline, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, baseline: Baseline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     evil = f"""
@@ -426,25 +426,27 @@ open("litter", "w").close()
 import numpy, minigrad
 minigrad.tensor = numpy.isfinite = None
 {ANSWER}"""
-    assert attempt(tmp_path, evil, bench).probes[0].problems  # it has only spoilt its own process
+    assert (
+        attempt(tmp_path, evil, baseline).probes[0].problems
+    )  # it has only harmed its own process
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"{ID}.md",
         "mine.py",
         "mul-swapped-operands.md",
     ]
-    assert attempt(tmp_path, ANSWER, bench).killed
+    assert attempt(tmp_path, ANSWER, baseline).killed
 
 
 # ----- What is found on a page -----
 
 
-def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Baseline) -> None:
+def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, baseline: Baseline) -> None:
     page_of(tmp_path)
     (tmp_path / "mul-swapped-operands.md").unlink()
     text = exercise_with(
         ("(mul-swapped-operands.md)", f"({CATALOGUE.path('mul-swapped-operands')})")
     )
-    assert found(tmp_path, text, bench) == []
+    assert found(tmp_path, text, baseline) == []
 
 
 @pytest.mark.parametrize(
@@ -542,20 +544,20 @@ def test_nothing_is_found_on_a_sound_exercise(tmp_path: Path, bench: Baseline) -
     ],
 )
 def test_each_mistake_is_found_at_its_line(
-    tmp_path: Path, bench: Baseline, text: str, problem: str, at: str
+    tmp_path: Path, baseline: Baseline, text: str, problem: str, at: str
 ) -> None:
-    hits = [one for one in found(tmp_path, text, bench) if problem in one.problem]
-    assert hits, [one.problem for one in found(tmp_path, text, bench)]
+    hits = [one for one in found(tmp_path, text, baseline) if problem in one.problem]
+    assert hits, [one.problem for one in found(tmp_path, text, baseline)]
     assert text.splitlines()[hits[0].line - 1].startswith(at)
     assert hits[0].remedy
     assert hits[0].exit_status > 0
 
 
 def test_an_answer_that_is_not_sound_is_held_against_nothing_more(
-    tmp_path: Path, bench: Baseline
+    tmp_path: Path, baseline: Baseline
 ) -> None:
     text = with_answer(ANSWER.replace("a * b", "a * b.sum(5)"))
-    assert len(found(tmp_path, text, bench)) == 1
+    assert len(found(tmp_path, text, baseline)) == 1
 
 
 def test_what_a_missing_library_would_decide_is_only_a_warning(tmp_path: Path) -> None:
@@ -571,23 +573,23 @@ def test_what_a_missing_library_would_decide_is_only_a_warning(tmp_path: Path) -
     assert "here; not installed: autograd, torch" in finding.problem
 
 
-def test_an_unknown_break_hides_nothing_of_the_front(tmp_path: Path, bench: Baseline) -> None:
+def test_an_unknown_break_hides_nothing_of_the_front(tmp_path: Path, baseline: Baseline) -> None:
     text = exercise_with(
         ('["mul-swapped-operands"]', '["nothing-of-the-kind"]'),
         ('["mul-ignore-upstream"]', '["nor-this"]'),
     )
-    assert len(found(tmp_path, text, bench)) == 2
+    assert len(found(tmp_path, text, baseline)) == 2
 
 
 @pytest.mark.parametrize("heading", EXERCISE_SECTIONS)
 def test_the_check_of_pages_wants_every_section(
-    tmp_path: Path, bench: Baseline, heading: str
+    tmp_path: Path, baseline: Baseline, heading: str
 ) -> None:
     text = SOUND_EXERCISE.replace(f"## {heading}\n", f"### {heading}\n")
     page_of(tmp_path, text)
     (tmp_path / "mul-swapped-operands.md").unlink()
     catalogue = with_few_variants(open_catalogue([tmp_path]))
-    check = check_page(ID, OpenContext(catalogue, ENGINE, bench))
+    check = check_page(ID, OpenContext(catalogue, ENGINE, baseline))
     assert f"no section `{heading}`" in [finding.problem for finding in check.findings]
 
 

@@ -21,7 +21,7 @@ from harness.learn.clues import (
 from harness.pages.page import read_page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
-from tests.harness.sound_page import spoilt, write_page
+from tests.harness.sound_page import sound_with, write_page
 
 CLUES = pool_of(CATALOGUE, 1).clues
 SUSPECTS = {suspect.id: suspect for suspect in all_suspects(CATALOGUE)}
@@ -110,7 +110,7 @@ def test_gradients_are_those_due_and_those_got() -> None:
 def test_a_gradient_differs_if_rounding_cannot_explain_it(
     error: float, differs: bool, tmp_path: Path
 ) -> None:
-    page = read_page(write_page(tmp_path, spoilt("+$g", f"+$g / a * (1 + {error})")))
+    page = read_page(write_page(tmp_path, sound_with("+$g", f"+$g / a * (1 + {error})")))
     experiment = prepare(page, CATALOGUE, find_engine())
     suspect = Suspect(page.id, page.front.family, 3, frozenset())
     bug = HiddenBug(suspect, experiment, CATALOGUE, open_cache())

@@ -11,7 +11,7 @@ import pytest
 from harness.core.errors import EnvironmentProblem
 from harness.core.report import Report
 from harness.engines import engine as engine_module
-from harness.experiment import baseline as bench
+from harness.experiment import baseline as baseline_module
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import Experiment
 from harness.matrix import plan as plan_module
@@ -68,9 +68,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     lab = plan_module.run_lab
 
-    def noted(experiment: Experiment, bench: Baseline) -> Report:
+    def noted(experiment: Experiment, baseline: Baseline) -> Report:
         seen.append(experiment.page.id)
-        return lab(experiment, bench)
+        return lab(experiment, baseline)
 
     monkeypatch.setattr(plan_module, "run_lab", noted)
     return seen
@@ -192,7 +192,7 @@ def test_an_unchanged_matrix_needs_no_evaluation(
     pages = write_pages(tmp_path / "pages")
     monkeypatch.setattr(catalogue_module, "open_catalogue", lambda _: Catalogue(pages.roots))
     monkeypatch.setattr(engine_module, "find_engine", lambda: tiny_engine(ENGINE))
-    monkeypatch.setattr(bench, "Baseline", partial(Baseline, diagnostics=DIAGNOSTICS))
+    monkeypatch.setattr(baseline_module, "Baseline", partial(Baseline, diagnostics=DIAGNOSTICS))
     command = "matrix", "half", "--json"
     first = harness(*command)
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness import cli
 from harness.engines import engine
-from harness.experiment import baseline as bench
+from harness.experiment import baseline
 from harness.matrix import plan
 from harness.pages import catalogue
 from harness.sandbox import hosts
@@ -28,7 +28,7 @@ def matrix(
     pages = write_pages(tmp_path / "pages")
     monkeypatch.setattr(catalogue, "open_catalogue", lambda _: catalogue.Catalogue(pages.roots))
     monkeypatch.setattr(engine, "find_engine", lambda: tiny_engine(ENGINE))
-    monkeypatch.setattr(bench, "Baseline", partial(bench.Baseline, diagnostics=DIAGNOSTICS))
+    monkeypatch.setattr(baseline, "Baseline", partial(baseline.Baseline, diagnostics=DIAGNOSTICS))
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: str) -> tuple[int, str, str]:

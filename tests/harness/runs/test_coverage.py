@@ -113,9 +113,9 @@ def test_a_patch_changes_the_outermost_functions_around_its_sites(
 
 def items_wanted(tmp_path: Path, diff: str) -> set[str]:
     """The probes that are run for a patch."""
-    bench = Baseline(Cache(None), diagnostics=(), select=True)
+    baseline = Baseline(Cache(None), diagnostics=(), select=True)
     engine = broken(tmp_path, diff)
-    return {PROBES[step.probe].name for step in bench.reaching(CLEAN, engine.sources, PROBES)}
+    return {PROBES[step.probe].name for step in baseline.reaching(CLEAN, engine.sources, PROBES)}
 
 
 def test_only_probes_that_call_a_changed_function_are_run(tmp_path: Path) -> None:
@@ -125,12 +125,12 @@ def test_only_probes_that_call_a_changed_function_are_run(tmp_path: Path) -> Non
 
 
 def test_a_copy_of_the_engine_elsewhere_calls_functions_of_its_own(tmp_path: Path) -> None:
-    bench = Baseline(Cache(None), diagnostics=(), select=True)
+    baseline = Baseline(Cache(None), diagnostics=(), select=True)
     clean = broken(tmp_path, "@@ Tensor.triple.rule @@\n-g * 3\n+g")
     for root in ("/nowhere", "/elsewhere"):
         engine = replace(clean, root=Path(root))
         original = replace(CLEAN, root=Path(root))
-        assert bench.reaching(original, engine.sources, PROBES[:2]) == (
+        assert baseline.reaching(original, engine.sources, PROBES[:2]) == (
             *(JobStep(1, loss) for loss in PROBES[1].losses),
         )
 
@@ -174,11 +174,11 @@ def test_stages_that_selection_leaves_open_can_be_told(page: str) -> None:
     catalogue = open_catalogue()
     names = list(catalogue.shared_probes)[::7]
     experiment = prepare(catalogue.page(page), catalogue, find_engine(), probes=names)
-    bench = Baseline(open_cache(), select=True)
-    some, every = run_lab(experiment, bench), run_lab(experiment, Baseline(open_cache()))
+    baseline = Baseline(open_cache(), select=True)
+    some, every = run_lab(experiment, baseline), run_lab(experiment, Baseline(open_cache()))
     silent = {r.probe for r in every.runs if r.outcome == "disguised-correct" and not r.caught_by}
     assert {run.probe for run in some.runs if run.stage is None} == silent != set()
-    recorded = add_stages(experiment, bench, some)
+    recorded = add_stages(experiment, baseline, some)
     assert stages(recorded) == stages(every)
 
 

@@ -64,13 +64,13 @@ def test_arrays_with_other_keys_shapes_or_dtypes_are_refused(job: Job, runs: lis
     refused = 0
     for run in runs:
         for name, result in run.measured.items():
-            for spoilt in spoilt_results(result):
-                assert not accepted(job, run, measured={**run.measured, name: spoilt}), name
+            for wrong in wrong_results(result):
+                assert not accepted(job, run, measured={**run.measured, name: wrong}), name
                 refused += 1
     assert refused > 100
 
 
-def spoilt_results(result: Measured) -> list[Measured]:
+def wrong_results(result: Measured) -> list[Measured]:
     """Return results that no measurement returns."""
     values: Mapping[str, Any] = result.values
     extra = pack(np.zeros(3))
@@ -90,10 +90,10 @@ def test_what_is_required_must_be_there(job: Job, runs: list[Run], name: str) ->
         table = getattr(result, field)
         for key in table:
             rest = {other: item for other, item in table.items() if other != key}
-            spoilt = msgspec.structs.replace(result, **{field: rest})
-            empty = not (spoilt.values or spoilt.numbers)
+            wrong = msgspec.structs.replace(result, **{field: rest})
+            empty = not (wrong.values or wrong.numbers)
             assert (empty and name == "kinks") or not accepted(
-                job, run, measured={**run.measured, name: spoilt}
+                job, run, measured={**run.measured, name: wrong}
             )
 
 
@@ -104,8 +104,8 @@ def test_arrays_have_the_declared_shape_and_kind(job: Job, runs: list[Run], name
     for key in result.values:
         array = result.values[key].numpy()
         for other in (array.astype(complex), np.zeros((*array.shape, 2)), np.zeros(array.size + 7)):
-            spoilt = Measured({**result.values, key: pack(other)}, result.numbers)
-            assert not accepted(job, run, measured={**run.measured, name: spoilt}), key
+            wrong = Measured({**result.values, key: pack(other)}, result.numbers)
+            assert not accepted(job, run, measured={**run.measured, name: wrong}), key
 
 
 def test_a_length_with_a_name_is_the_same_everywhere() -> None:

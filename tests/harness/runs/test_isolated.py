@@ -50,11 +50,11 @@ def test_a_foreign_forward_pass_that_fails_is_run_with_one_loss(alone: bool, end
 
 
 def test_a_library_is_announced_before_it_is_loaded() -> None:
-    told: list[tuple[str, str]] = []
-    with watching(lambda library, probe: told.append((library, probe))):
+    loaded: list[tuple[str, str]] = []
+    with watching(lambda library, probe: loaded.append((library, probe))):
         run_isolated(tiny_job(TINY))
     names = ["", *("square",) * 2, *("square-again",) * 2, "steps"]
-    assert told == [("tiny", name) for name in names]
+    assert loaded == [("tiny", name) for name in names]
 
 
 def backward_that(does: str) -> str:

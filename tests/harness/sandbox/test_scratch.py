@@ -51,10 +51,14 @@ def test_a_link_in_place_of_the_folder_itself_is_not_followed(
 
 
 def test_an_emptied_folder_can_be_used_again(tmp_path: Path) -> None:
-    for spoil in (lambda path: path.chmod(0), Path.rmdir, lambda path: path.rename(tmp_path / "x")):
+    for change in (
+        lambda path: path.chmod(0),
+        Path.rmdir,
+        lambda path: path.rename(tmp_path / "x"),
+    ):
         folder = tmp_path / "folder"
         folder.mkdir(exist_ok=True)
-        spoil(folder)
+        change(folder)
         empty_folder(folder)
         (folder / "file").write_text("", encoding="utf-8")
         empty_folder(folder)

@@ -55,7 +55,7 @@ def checked(folder: Path, diff: str = SHIFT, expect: str = UP, **more: str) -> P
     return check_page("moved", context_of(catalogue))
 
 
-def told(check: PageCheck) -> str:
+def problems_of(check: PageCheck) -> str:
     return "\n".join(f"{one.line}: {one.problem} | {one.remedy}" for one in check.findings)
 
 
@@ -173,7 +173,7 @@ def test_cached_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_crash_with_some_seeds_leaves_the_others_to_be_compared(tmp_path: Path) -> None:
     diff = instead("3.0 + rng.standard_normal() / (seed != 3)")
     check = checked(tmp_path, diff, UP + '\ncrash = "sometimes"')
-    assert told(check) == ""
+    assert problems_of(check) == ""
     (report,) = check.reports
     assert (report.crash.count, report.seeds) == (1, 20)
     assert "ZeroDivisionError" in report.crash.evidence
@@ -182,9 +182,9 @@ def test_a_crash_with_some_seeds_leaves_the_others_to_be_compared(tmp_path: Path
 
 def test_a_crash_that_the_page_does_not_state_is_a_finding(tmp_path: Path) -> None:
     check = checked(tmp_path, instead("1 / 0"), 'steps = "same"')
-    assert "says that it crashes never; observed: always, 20 of 20 runs" in told(check)
-    assert 'write `crash = "always"`' in told(check)
-    assert "too few broken runs ended" in told(check)
+    assert "says that it crashes never; observed: always, 20 of 20 runs" in problems_of(check)
+    assert 'write `crash = "always"`' in problems_of(check)
+    assert "too few broken runs ended" in problems_of(check)
     assert not check.reports[0].agrees
 
 
@@ -196,7 +196,7 @@ def test_a_stated_metric_that_nothing_is_left_to_judge_by_does_not_agree(tmp_pat
 
 def test_a_crash_that_does_not_come_is_a_finding(tmp_path: Path) -> None:
     check = checked(tmp_path, expect=UP + '\ncrash = "always"')
-    assert "says that it crashes always; observed: never" in told(check)
+    assert "says that it crashes always; observed: never" in problems_of(check)
 
 
 def test_a_recipe_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,15 +278,15 @@ def test_a_wrong_expectation_names_its_line(
     tmp_path: Path, expect: str, line: int, words: str
 ) -> None:
     check = checked(tmp_path, expect=expect)
-    assert f"{line}: " in told(check)
-    assert words in told(check)
+    assert f"{line}: " in problems_of(check)
+    assert words in problems_of(check)
     assert check.exit_status == 2
 
 
 def test_an_unknown_recipe_names_the_nearest(tmp_path: Path) -> None:
     check = checked(tmp_path, recipe="nois")
-    assert "5: key `recipe` names `nois`" in told(check)
-    assert "did you mean `noise`" in told(check)
+    assert "5: key `recipe` names `nois`" in problems_of(check)
+    assert "did you mean `noise`" in problems_of(check)
 
 
 def test_a_folder_of_one_s_own_has_the_first_word_on_a_recipe(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_text_that_is_not_a_recipe_is_refused(
 
 def test_a_patch_that_does_not_fit_the_recipe_names_the_page(tmp_path: Path) -> None:
     check = checked(tmp_path, "@@ noise @@\n-no_such_thing\n+0")
-    assert "matches nothing" in told(check)
+    assert "matches nothing" in problems_of(check)
     write_page(tmp_path, SHIFT)
     path = tmp_path / "moved.md"
     path.write_text(path.read_text().replace("recipe  =", "sites = 3\nrecipe  ="))
@@ -332,7 +332,7 @@ def test_without_scipy_the_remedy_is_named_and_nothing_runs(
 ) -> None:
     monkeypatch.setattr(recipe_module, "find_spec", lambda _: None)
     check = checked(tmp_path)
-    assert "pip install 'breaklab[training]'" in told(check)
+    assert "pip install 'breaklab[training]'" in problems_of(check)
     assert (check.exit_status, check.reports) == (3, [])
 
 
@@ -341,7 +341,7 @@ def test_without_scipy_the_remedy_is_named_and_nothing_runs(
 
 def test_a_sound_page_holds(tmp_path: Path) -> None:
     check = checked(tmp_path)
-    assert (told(check), check.exit_status) == ("", 0)
+    assert (problems_of(check), check.exit_status) == ("", 0)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_a_sound_page_holds(tmp_path: Path) -> None:
 )
 def test_a_page_that_is_not_so_fails(tmp_path: Path, expect: str, words: str) -> None:
     check = checked(tmp_path, expect=expect)
-    assert words in told(check)
+    assert words in problems_of(check)
     assert check.exit_status == 1
 
 

@@ -13,7 +13,7 @@ from harness.report.html import lesson
 from harness.report.html.document import fill
 from tests.harness.command import harness, hide_oracles
 from tests.harness.report.html.browser import CHROMIUM, FLAGS, Visit
-from tests.harness.sound_page import spoilt, write_page
+from tests.harness.sound_page import sound_with, write_page
 
 needs_browser = pytest.mark.skipif(
     CHROMIUM is None or not find_spec("playwright"), reason="needs Chromium and Playwright"
@@ -88,7 +88,7 @@ def test_a_difference_of_two_shapes_is_shown_or_said_not_to_be(tmp_path: Path) -
 def test_the_change_has_syntax_colours_and_markup_in_it_stays_text(tmp_path: Path) -> None:
     strings = "'</ins><script>alert(1)</script>'", "'<img src=x onerror=alert(2)>'"
     code = f"+[$g, {', '.join(strings)}][0]"
-    write_page(tmp_path / "pages", spoilt("+$g", code))
+    write_page(tmp_path / "pages", sound_with("+$g", code))
     options = ("--breaks", str(tmp_path / "pages"), "--out", str(tmp_path / "page.html"))
     assert harness("html", "log-slope-one", *options).returncode == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
