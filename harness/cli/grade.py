@@ -54,6 +54,13 @@ AllowConftest = Annotated[
         help="Whether to include a submission's conftest.py files (the default).",
     ),
 ]
+AllowCopy = Annotated[
+    bool,
+    typer.Option(
+        "--allow-copy/--no-copy",
+        help="Whether a submission may contain a copy of the engine (the default).",
+    ),
+]
 Limit = Annotated[
     int,
     typer.Option(
@@ -180,6 +187,7 @@ def grade(
     breaks: Breaks = None,
     seed: Seed = None,
     allow_conftest: AllowConftest = True,
+    allow_copy: AllowCopy = True,
     limit: Limit = 20,
     feedback: FeedbackName = None,
     weights: WeightsFile = None,
@@ -222,6 +230,7 @@ def grade(
         allow_conftest=allow_conftest,
         stages=results.feedback != "score",
     )
+    plan = replace(plan, allow_copy=allow_copy)
     results.weights.require_some(mutant.page for mutant in plan.breaks)
     with ProgressBar() as bar:
         report = grade_suite(suite, plan, bar.watch)

@@ -29,6 +29,7 @@ from harness.grade.protocol import MOST_TESTS, Collected, Raised
 from harness.grade.suite import (
     EVEN,
     BreakResult,
+    CopiedCode,
     CorrectEngine,
     Fate,
     Score,
@@ -180,6 +181,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     """What was found in its folder and does not belong to the submission."""
     refused: dict[str, list[str]] | UnsetType
     """How tests tried to look at the engine's code, by test; for instructors."""
+    copied: CopiedCode | UnsetType
+    """What the submission has copied from the engine; for instructors."""
     score: float | None
     """The share of the breaks that is killed, by weight, in percent."""
     killed: int
@@ -230,6 +233,7 @@ def disclose(
         flaky=report.flaky,
         left_out=report.left_out,
         refused=report.refused if all_names and not to_student and report.refused else UNSET,
+        copied=report.copied if all_names and not to_student and report.copied.share else UNSET,
         score=judged.total.score if gradable else None,
         killed=judged.total.killed,
         of=judged.total.of,
