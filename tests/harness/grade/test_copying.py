@@ -68,7 +68,7 @@ FORMS = {
 def test_a_pasted_engine_is_found(form: str) -> None:
     found = find_copies({"engine.py": FORMS[form].encode()}, ENGINE.sources)
     assert found.share > 0.7
-    assert len(found.functions) > 15
+    assert len(found.functions) > 10
     assert all(name.startswith("engine.py: ") for name in found.functions)
 
 
