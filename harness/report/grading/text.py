@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.vocabulary import some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
-from harness.grade.suite import Score
+from harness.grade.suite import CopiedCode, Score
 from harness.report.grading.sentences import left_out, names_of, reached_by, refusals, sentence
 
 WIDTH = 80
@@ -69,7 +69,8 @@ def _doubts(grade: Grade) -> Iterator[str]:
     """Yield what an instructor should know about how the tests work."""
     for test, ways in (grade.refused or {}).items():
         yield f"Tried to look at the engine's code: {test or 'an import'}, with {', '.join(ways)}"
-    if copied := grade.copied or None:
+    copied = grade.copied or CopiedCode()
+    if copied.share:
         used = f"; used by {some(copied.tests, FEW)}" if copied.tests else ""
         yield f"Copied from the engine: {100 * copied.share:.0f} % of its functions{used}"
 
