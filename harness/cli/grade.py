@@ -54,6 +54,13 @@ AllowConftest = Annotated[
         help="Whether to include a submission's conftest.py files (the default).",
     ),
 ]
+AllowCopy = Annotated[
+    bool,
+    typer.Option(
+        "--allow-copy/--no-copy",
+        help="Whether a submission may contain a copy of the engine (the default).",
+    ),
+]
 Limit = Annotated[
     int,
     typer.Option(
@@ -302,6 +309,7 @@ def grade(
     breaks: Breaks = None,
     seed: Seed = None,
     allow_conftest: AllowConftest = True,
+    allow_copy: AllowCopy = True,
     limit: Limit = 20,
     feedback: FeedbackName = None,
     weights: WeightsFile = None,
@@ -374,6 +382,7 @@ def grade(
         stages=any(output.results.feedback != "score" for output in outputs),
         partial=chosen.partial or any(output.is_record for output in outputs),
     )
+    plan = replace(plan, allow_copy=allow_copy)
     chosen.weights.require_some(mutant.page for mutant in plan.breaks)
     with ProgressBar() as bar:
         report = grade_suite(suite, plan, bar.watch)

@@ -412,11 +412,11 @@ def _judge(paths: frozenset[str]) -> tuple[Any, Control]:
             return
         if what != "tb_frame" and what not in refused:  # libraries read it to clear any traceback
             refused += (what,)
-        error: Any = usual
+        refusal: Any = usual
         for name, other in errors:
             if name in (event, what):
-                error = other
-        raise error(f"a graded suite cannot look at the code of the engine: {what}")
+                refusal = other
+        raise refusal(f"a graded suite cannot look at the code of the engine: {what}")
 
     def control(word: str, value: Any = None) -> Any:
         nonlocal visible, working, hidden, kept, refused

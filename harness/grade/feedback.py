@@ -29,6 +29,7 @@ from harness.grade.protocol import MOST_TESTS, Collected, Raised
 from harness.grade.suite import (
     EVEN,
     BreakResult,
+    CopiedCode,
     CorrectEngine,
     Fate,
     Score,
@@ -196,6 +197,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     """What was found in its folder and does not belong to the submission."""
     refused: dict[str, list[str]] | UnsetType
     """How tests tried to look at the engine's code, by test; for instructors."""
+    copied: CopiedCode | UnsetType
+    """What the submission has copied from the engine; for instructors."""
     score: float | None
     """The share of the breaks that is killed, by weight, in percent."""
     killed: int
@@ -260,7 +263,8 @@ def disclose(
         uncounted=report.uncounted,
         uncalled=report.uncalled if feedback != "score" else UNSET,
         left_out=report.left_out,
-        refused=report.refused if all_names and not to_student and report.refused else UNSET,
+        refused=report.refused if all_names and not to_student else UNSET,
+        copied=report.copied if all_names and not to_student else UNSET,
         score=_reduced(judged.total.score, cost, 1) if gradable else None,
         killed=judged.total.killed,
         of=judged.total.of,

@@ -23,13 +23,21 @@ from harness.answer_key.stage import Infection, infection_of
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.core.vocabulary import Stage, shortened, visible
+from harness.grade.copying import ALLOWED, find_copies
 from harness.grade.feedback import ENDED
 from harness.grade.files import NotGradable, Said, read_submission
 from harness.grade.mutants import Mutant
 from harness.grade.plan import GradingPlan
 from harness.grade.processes import EngineResults, Processes
 from harness.grade.protocol import Ended, PackedCodes
-from harness.grade.suite import BreakResult, CorrectEngine, Fate, SuiteReport, UncountedResult
+from harness.grade.suite import (
+    BreakResult,
+    CopiedCode,
+    CorrectEngine,
+    Fate,
+    SuiteReport,
+    UncountedResult,
+)
 from harness.grade.trial import MOST_TRIES, TrialVerdict, TrialVersion, judge
 
 BreakProgress = Callable[[int, int], None]
@@ -65,11 +73,19 @@ def grade_suite(
     reason = stated = ""
     left_out: list[str] = []
     refused: dict[str, set[str]] = {}
+    copied = CopiedCode()
     try:
         submitted = read_submission(path.resolve())
         if not plan.allow_conftest:
             submitted = submitted.without_conftest()
         left_out = submitted.left_out
+        copied = find_copies(submitted.files, plan.engine.sources)
+        if not plan.allow_copy and copied.share > ALLOWED:
+            raise NotGradable(
+                "{percent} % of its functions are copied from the engine, "
+                "and copies are not allowed",
+                percent=round(100 * copied.share),
+            )
         with closing(Processes(path, submitted, plan)) as processes:
             refused = processes.refused
             grading.grade(processes)
@@ -97,6 +113,7 @@ def grade_suite(
         stated=stated,
         shown=grading.shown,
         left_out=left_out,
+        copied=copied,
         refused={visible(test): sorted(map(visible, ways)) for test, ways in refused.items()},
     )
 

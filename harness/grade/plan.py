@@ -138,6 +138,8 @@ class GradingPlan:
     """Whether a suite is graded without the tests that fail on a correct engine."""
     rounds: int = ROUNDS
     """The number of rewrites of a break on which a test must fail."""
+    allow_copy: bool = True
+    """Whether a submission may contain a copy of the engine."""
     _pairs: dict[tuple[str, int], BreakAndTwin] = field(default_factory=dict, repr=False)
     _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
     _correct: dict[str, PackedCodes] = field(default_factory=dict, repr=False)

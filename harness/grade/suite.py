@@ -66,6 +66,17 @@ class CorrectEngine(msgspec.Struct, frozen=True):
     """How the tests in `failed` fail, in the same order; empty if that is not shown."""
 
 
+class CopiedCode(msgspec.Struct, frozen=True):
+    """How much of a submission is a copy of the engine; see `harness.grade.copying`."""
+
+    share: float = 0.0
+    """The share of the syntax in its functions."""
+    functions: list[str] = []
+    """The copies, by their file and name."""
+    tests: list[str] = []
+    """The names of the tests that use one."""
+
+
 class SuiteReport(msgspec.Struct, frozen=True):
     """Schema 1: keys may be added, never renamed."""
 
@@ -103,6 +114,7 @@ class SuiteReport(msgspec.Struct, frozen=True):
     """What was found in its folder and does not belong to the submission."""
     refused: dict[str, list[str]] = {}
     """How tests tried to look at the engine's code, by their ids; "" is for their import."""
+    copied: CopiedCode = CopiedCode()
 
     @property
     def killed(self) -> int:

@@ -23,11 +23,12 @@ HERE = Path(__file__).parent / "suites"
 CHEATS = sorted(path.stem for path in (HERE / "cheats").glob("*.py"))
 GROUPS = {
     "see nothing": [
+        "import_hooks",
         *("linecache_and_disk", "source_by_inspect", "objects_in_memory"),
         *("a_state_on_disk", "a_process_left_behind", "failing_atexit"),
     ],
     "see the twin, too": [
-        *("hash_of_the_code", "frames_of_the_harness", "import_hooks", "count_of_processes"),
+        *("hash_of_the_code", "frames_of_the_harness", "count_of_processes"),
     ],
     "end the process": ["exit_status", "abort", "kill_the_collector", "hang"],
     "catalogue": ["the_catalogue"],
@@ -112,27 +113,21 @@ def _is_recognised(text: str) -> bool:
 
 
 GUESSES = """
-import functools
 import hashlib
 import pytest
-
-
-@functools.cache
-def new():
-    return sorted(set(loaded()) - ON_DISK)
 
 
 @pytest.mark.parametrize("number", range(20))
 def test(number):
     use()
-    if new():
-        text = repr((number, new()))
+    if changed():
+        text = repr((number, message()))
         assert hashlib.sha256(text.encode()).digest()[0] % 4
 """
 
 
-def test_a_suite_that_guesses_from_the_code_is_not_gradable(tmp_path: Path) -> None:
-    """From the code alone, a break and its twin look alike: many tests fail on both."""
+def test_a_suite_that_guesses_from_a_sealed_message_is_not_gradable(tmp_path: Path) -> None:
+    """From outside, a break and its twin look alike: many tests fail on both."""
     report = grade(tmp_path, after_prelude(GUESSES), plan("family:broadcasting"))
     assert not report.gradable
     assert "they recognise code instead of testing what it does" in report.reason
@@ -264,7 +259,7 @@ def test_writes_files(tmp_path):
 
 def test_cannot_write_elsewhere():
     try:
-        Path(FOLDER, "__init__.py").write_text("broken = True")
+        Path(FOLDER, "another.py").write_text("broken = True")
         raise AssertionError
     except OSError:
         pass

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.vocabulary import some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
-from harness.grade.suite import Score
+from harness.grade.suite import CopiedCode, Score
 from harness.report.grading.sentences import (
     exclusions,
     notes,
@@ -52,11 +52,11 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
         first, *others = refusals(grade)
         yield f"No break was tried: {first}"
         yield from others
+        yield from _doubts(grade)
         return
     yield from exclusions(grade)
     yield _summary(grade)
-    for test, ways in (grade.refused or {}).items():
-        yield f"Tried to look at the engine's code: {test or 'an import'}, with {', '.join(ways)}"
+    yield from _doubts(grade)
     if grade.weighted:
         yield f"Points: {round(grade.points or 0, 2):g} of {grade.max_points:g}"
     yield f"By level: {_listed(grade.levels, 'at level ')}"
@@ -68,6 +68,16 @@ def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
             yield from _anonymous(grade.breaks or ())
         case "names":
             yield from _named(grade, verbose, option)
+
+
+def _doubts(grade: Grade) -> Iterator[str]:
+    """Yield what an instructor should know about how the tests work."""
+    for test, ways in (grade.refused or {}).items():
+        yield f"Tried to look at the engine's code: {test or 'an import'}, with {', '.join(ways)}"
+    copied = grade.copied or CopiedCode()
+    if copied.share:
+        used = f"; used by {some(copied.tests, FEW)}" if copied.tests else ""
+        yield f"Copied from the engine: {100 * copied.share:.0f} % of its functions{used}"
 
 
 def _summary(grade: Grade) -> str:

@@ -9,11 +9,12 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.files import write_file
 from harness.grade.feedback import Feedback, Grade, disclose
-from harness.grade.suite import CorrectEngine, SuiteReport, Weights
+from harness.grade.suite import CopiedCode, CorrectEngine, SuiteReport, Weights
 from harness.report import require_writable
 from harness.report.grading import Format, render, renderer, text
 from tests.harness.grade.results import MIXED, REJECTED, report, result
@@ -78,6 +79,24 @@ def test_text_with_all_names() -> None:
         "t.py::test_b does not kill unbroadcast-mean, although its mark says so",
         "next: harness break unbroadcast-mean",
     ]
+
+
+def test_an_instructor_reads_who_looked_at_code_and_who_copied_it() -> None:
+    doubtful = replace(
+        MIXED,
+        refused={"t.py::test_a": ["__code__", "gc.get_objects"], "": ["f_code"]},
+        copied=CopiedCode(0.43, ["t.py: mul"], ["test_a"]),
+    )
+    lines = [
+        "Tried to look at the engine's code: t.py::test_a, with __code__, gc.get_objects",
+        "Tried to look at the engine's code: an import, with f_code",
+        "Copied from the engine: 43 % of its functions; used by test_a",
+    ]
+    assert list(text.lines(disclose(doubtful), width=100))[1:4] == lines
+    for shown in (disclose(doubtful, "stage"), disclose(doubtful, to_student=True)):
+        assert not set(lines) & set(text.lines(shown, width=100))
+        assert b"refused" not in msgspec.json.encode(shown)
+        assert b"copied" not in msgspec.json.encode(shown)
 
 
 def test_text_with_weights_states_the_points() -> None:

@@ -2,7 +2,7 @@
 
 import sys
 
-FATE = "recognised"
+FATE = "survived"
 
 
 def test():

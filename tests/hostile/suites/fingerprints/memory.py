@@ -5,10 +5,12 @@ import resource
 
 @cheat
 def blocks_that_are_allocated():
-    use()
-    before = sys.getallocatedblocks()
-    kept = use()
-    return sys.getallocatedblocks() - before, kept is None
+    def blocks():
+        before = sys.getallocatedblocks()
+        kept = use()
+        return sys.getallocatedblocks() - before, kept is None
+
+    return min(blocks() for _ in range(20))
 
 
 @cheat
@@ -64,8 +66,3 @@ def a_link_to_the_memory():
         os.symlink("/proc/self", "link")
     with open("link/mem", "rb") as file:
         return file.read(1)
-
-
-@cheat
-def ids_that_are_used_again():
-    return len({id(use()) for _ in range(20)})
