@@ -452,8 +452,8 @@ def test_the_scores_have_a_column_for_each_level_and_family(course: Course) -> N
     course.add(ada="1", cleo="reject it")
     head, ada, cleo = course.grade().decode().splitlines()
     assert head.split(",")[-4:] == ["points", "excluded", "level 1", "family made"]
-    assert ada.split(",")[-4:] == ["25", "25", "25"]
-    assert cleo.split(",")[-4:] == ["", "", ""]
+    assert ada.split(",")[-4:] == ["25", "0", "25", "25"]
+    assert cleo.split(",")[-4:] == ["", "0", "", ""]
 
 
 def test_feedback_has_a_file_for_each_submission_whatever_its_name(tmp_path: Path) -> None:
@@ -466,15 +466,15 @@ def test_feedback_has_a_file_for_each_submission_whatever_its_name(tmp_path: Pat
 
 
 def test_the_table_begins_with_what_most_submissions_miss(course: Course) -> None:
-    course.add(ada="1", bea="3", cleo="reject it")
+    course.add(**{"ada_1": "1", "bea": "3", "cleo": "reject it"})
     course.grade()
     lines = to_markdown(course.tally).decode().splitlines()
     assert lines[2] == "3 submissions, 2 of them gradable."
     assert lines[6:] == [
-        "| `fourth` | made | 1 | 100% | 0 | 2 | 0 | 0 |",
-        "| `second` | made | 1 | 50% | 1 | 1 | 0 | 0 |",
-        "| `third` | made | 1 | 50% | 1 | 1 | 0 | 0 |",
-        "| `first` | made | 1 | 0% | 2 | 0 | 0 | 0 |",
+        "| `fourth` | made | 1 | 100% | 0 | 2 | 0 | 0 | ada\\_1.py, bea.py |",
+        "| `second` | made | 1 | 50% | 1 | 1 | 0 | 0 | ada\\_1.py |",
+        "| `third` | made | 1 | 50% | 1 | 1 | 0 | 0 | ada\\_1.py |",
+        "| `first` | made | 1 | 0% | 2 | 0 | 0 | 0 |  |",
     ]
     assert list(summary(course.tally)) == [
         "3 submissions graded: 2 gradable",
