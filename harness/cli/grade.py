@@ -284,7 +284,7 @@ def _read_record(file: Path) -> SuiteReport:
 
     try:
         return msgspec.json.decode(read_bytes(file, _LARGEST_RECORD), type=SuiteReport)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         problem = message("{file} is not a record of a grading: {error}", file=file, error=error)
         raise UsageError(problem, "write one with `--format record=FILE`") from None
 

@@ -262,6 +262,9 @@ def read_title(body: str, path: str, line: int) -> str:
     return title.group(1).rstrip().replace("`", "")
 
 
+_LONG_KEY = re.compile(r"""^[\s[]*(?:[\w"'-]+[ \t]*\.[ \t]*){100}""", re.M)
+
+
 def read_toml(
     path: Path, kind: type[_Table], problem: str, remedy: Sentence, most: int = LARGEST
 ) -> _Table:
@@ -269,8 +272,11 @@ def read_toml(
 
     Raises PageError, with the line and this problem, if it is not a `kind`.
     """
+    text = read_text(path, most)
     try:
-        return msgspec.toml.decode(read_text(path, most), type=kind)
+        if _LONG_KEY.search(text):  # reading it takes time that grows with the square of its length
+            raise ValueError("a key has too many parts")
+        return msgspec.toml.decode(text, type=kind)
     except (ValueError, RecursionError) as error:
         line = line_of_error(error)
         raise PageError(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from harness.core.vocabulary import shortened, visible
+from harness.core.vocabulary import shortened, some, visible
 from harness.grade.cohort.tally import SubmissionRow, Tally
 from harness.report.terminal import ProgressBar, counted
 
@@ -56,7 +57,13 @@ def _cell(value: str | float | bool | None) -> str:
 def as_table(tally: Tally) -> dict[str, object]:
     """Return the results for JSON: the rows of the CSV, and the counts for each break."""
     breaks = [
-        {"break": count.break_, "family": count.family, "level": count.level, **count.fates}
+        {
+            "break": count.break_,
+            "family": count.family,
+            "level": count.level,
+            **count.fates,
+            "missed_by": count.missed_by,
+        }
         for count in tally.breaks
     ]
     return {"schema": 1, "submissions": tally.rows, "breaks": breaks, "failed": tally.failed}
@@ -65,21 +72,29 @@ def as_table(tally: Tally) -> dict[str, object]:
 def to_markdown(tally: Tally) -> bytes:
     """Return a table of the breaks: first those that most submissions miss."""
     number = len(tally.gradable)
+    columns = ["break", "family", "level", "missed", "killed", "survived", "not reached"]
+    columns += ["recognised", "missed by"]
     lines = [
         "# Which breaks the cohort misses",
         "",
         f"{counted(len(tally.rows), 'submission')}, {number} of them gradable.",
         "",
-        "| break | family | level | missed | killed | survived | not reached | recognised |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| {' | '.join(columns)} |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for count in tally.breaks:
         share = count.missed / count.fates.total()
         cells = [f"`{count.break_}`", count.family, str(count.level), f"{share:.0%}"]
         for fate in ("killed", "survived", "not-reached", "recognised"):
             cells.append(str(count.fates[fate]))
+        cells.append(some([_plain(name) for name in count.missed_by], MOST))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""]).encode()
+
+
+def _plain(name: str) -> str:
+    """Return the name of a submission without what has a meaning in Markdown."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", shortened(visible(name), 60))
 
 
 def summary(tally: Tally) -> Iterator[str]:

@@ -13,17 +13,19 @@ from appending to the same file.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Annotated, BinaryIO, Generic, TypeVar
 
 import msgspec
 
@@ -35,6 +37,9 @@ from harness.grade.suite import SuiteReport
 _LONGEST_NAME = 255
 """Bytes in the name of a file."""
 
+_LARGEST_TABLE, _LONGEST_LINE = 64 * 1024 * 1024, 256 * 1024 * 1024
+"""Bytes of a file about all results, and of one result."""
+
 CONDITIONS, ROSTER = "cohort.json", "submissions.json"
 
 Stored = TypeVar("Stored")
@@ -44,7 +49,7 @@ class Conditions(msgspec.Struct, frozen=True):
     """What all results in a folder have in common."""
 
     schema: int
-    seed: str
+    seed: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})*$")]
     """Secret, in hexadecimal digits: with it, a suite could tell a break from correct code."""
     settings: dict[str, str]
     """A value or digest for each thing that a result depends on, by its name."""
@@ -137,15 +142,31 @@ def result_files(out: Path) -> Sequence[Path]:
 
 
 def _read(file: Path, kind: type[Stored]) -> Stored | None:
-    """Return the table in a file; None if there is none. Raises EnvironmentProblem."""
+    """Return the table in a file; None if there is none. Raises EnvironmentProblem.
+
+    The file may come from another machine.
+    """
     try:
-        return msgspec.json.decode(file.read_bytes(), type=kind)
+        with _open_regular(file) as opened:
+            return msgspec.json.decode(opened.read(_LARGEST_TABLE), type=kind)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         remedy = "restore it from a copy, or grade again into a new --out folder"
         problem = message("{path} cannot be read: {reason}", path=file, reason=error)
         raise EnvironmentProblem(problem, remedy) from None
+
+
+def _open_regular(file: Path) -> BinaryIO:
+    """Open a regular file for reading: a pipe would block, and a device may never end.
+
+    Raises OSError.
+    """
+    opened = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        opened.close()
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return opened
 
 
 # ----- The files of results -----
@@ -196,8 +217,8 @@ class ResultReader(Generic[AnyResult]):
     def read(self, file: Path) -> Iterator[AnyResult]:
         """Yield the results in the lines that are complete. Raises EnvironmentProblem."""
         try:
-            with file.open("rb") as lines:
-                for line in lines:
+            with _open_regular(file) as lines:
+                while line := lines.readline(_LONGEST_LINE):
                     result = self._decode(line)
                     if result is not None:
                         yield result
@@ -217,7 +238,7 @@ class ResultReader(Generic[AnyResult]):
             return None
         try:
             return self._decoder.decode(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 

@@ -7,7 +7,7 @@ stored. What is stored does not depend on the weights, so they may change withou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import msgspec
 
 from harness.grade.cohort.results import ResultReader, SubmissionResult, result_files
 from harness.grade.feedback import disclose
-from harness.grade.suite import EVEN, BreakResult, Fate, Weights, counting
+from harness.grade.suite import EVEN, Fate, Weights, counting
 
 
 class SubmissionRow(msgspec.Struct, frozen=True):
@@ -51,11 +51,13 @@ class BreakCount:
     family: str
     level: int
     fates: Counter[Fate] = field(default_factory=Counter)
+    missed_by: list[str] = field(default_factory=list)
+    """The submissions that do not kill it, sorted by name."""
 
     @property
     def missed(self) -> int:
         """The number of submissions that do not kill it."""
-        return self.fates.total() - self.fates["killed"]
+        return len(self.missed_by)
 
 
 @dataclass
@@ -93,9 +95,12 @@ def tally(
     for result in results_in(out, roster, reader):
         row = rows[result.submission] = _row(result, weights, partial)
         if result.final:
-            _count(result.report.breaks if row.gradable else [], weights, counts)
+            if row.gradable:
+                _count(result, weights, counts)
         else:
             failed.append(result.submission)
+    for count in counts.values():
+        count.missed_by.sort()
     return Tally(
         rows=sorted(rows.values(), key=lambda row: row.submission),
         breaks=sorted(counts.values(), key=lambda count: (-count.missed, count.break_)),
@@ -148,7 +153,10 @@ def _row(result: SubmissionResult, weights: Weights, partial: bool) -> Submissio
     )
 
 
-def _count(results: Sequence[BreakResult], weights: Weights, counts: dict[str, BreakCount]) -> None:
-    for result in counting(results, weights):
-        empty = BreakCount(result.break_, result.family, result.level)
-        counts.setdefault(result.break_, empty).fates[result.fate] += 1
+def _count(result: SubmissionResult, weights: Weights, counts: dict[str, BreakCount]) -> None:
+    for judged in counting(result.report.breaks, weights):
+        empty = BreakCount(judged.break_, judged.family, judged.level)
+        count = counts.setdefault(judged.break_, empty)
+        count.fates[judged.fate] += 1
+        if judged.fate != "killed":
+            count.missed_by.append(result.submission)

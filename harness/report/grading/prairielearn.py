@@ -44,7 +44,7 @@ def _table(grade: Grade, output: str, listed: Iterable[GradePart]) -> dict[str, 
             {
                 "name": row.name,
                 "description": row.description,
-                "points": row.points,
+                "points": max(row.points, 0.0),  # a cost is only described
                 "max_points": row.max_points,
                 "message": row.message,
             }

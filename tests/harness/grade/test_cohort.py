@@ -91,7 +91,7 @@ def rows(scores: bytes) -> list[str]:
     """The lines without the columns of points and groups."""
     head, *lines = csv.reader(scores.decode().splitlines())
     number = len(HEAD.split(","))
-    assert ",".join(head) == f"{HEAD},points,level 1,family made"
+    assert ",".join(head) == f"{HEAD},points,excluded,level 1,family made"
     return [",".join(line[:number]) for line in lines]
 
 
@@ -331,6 +331,20 @@ def test_a_cut_file_of_conditions_is_one_message(course: Course) -> None:
         course.grade()
 
 
+@pytest.mark.parametrize("name", [CONDITIONS, "submissions.json", "results-2-of-2.jsonl"])
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero"])
+def test_what_is_not_a_regular_file_of_results_is_one_message(
+    course: Course, name: str, target: str
+) -> None:
+    course.add(ada="1")
+    course.grade()
+    os.mkfifo(course.folder / "pipe")
+    (course.out / name).unlink(missing_ok=True)
+    (course.out / name).symlink_to(course.folder / target)
+    with pytest.raises(EnvironmentProblem, match=f"{re.escape(name)} cannot be read.*regular"):
+        merge([course.out], course.folder / "merged")
+
+
 def test_two_processes_never_write_one_file(
     course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,9 +451,9 @@ def test_weights_change_the_scores_and_nothing_that_is_stored(course: Course) ->
 def test_the_scores_have_a_column_for_each_level_and_family(course: Course) -> None:
     course.add(ada="1", cleo="reject it")
     head, ada, cleo = course.grade().decode().splitlines()
-    assert head.split(",")[-3:] == ["points", "level 1", "family made"]
-    assert ada.split(",")[-3:] == ["25", "25", "25"]
-    assert cleo.split(",")[-3:] == ["", "", ""]
+    assert head.split(",")[-4:] == ["points", "excluded", "level 1", "family made"]
+    assert ada.split(",")[-4:] == ["25", "0", "25", "25"]
+    assert cleo.split(",")[-4:] == ["", "0", "", ""]
 
 
 def test_feedback_has_a_file_for_each_submission_whatever_its_name(tmp_path: Path) -> None:
@@ -452,15 +466,15 @@ def test_feedback_has_a_file_for_each_submission_whatever_its_name(tmp_path: Pat
 
 
 def test_the_table_begins_with_what_most_submissions_miss(course: Course) -> None:
-    course.add(ada="1", bea="3", cleo="reject it")
+    course.add(**{"ada_1": "1", "bea": "3", "cleo": "reject it"})
     course.grade()
     lines = to_markdown(course.tally).decode().splitlines()
     assert lines[2] == "3 submissions, 2 of them gradable."
     assert lines[6:] == [
-        "| `fourth` | made | 1 | 100% | 0 | 2 | 0 | 0 |",
-        "| `second` | made | 1 | 50% | 1 | 1 | 0 | 0 |",
-        "| `third` | made | 1 | 50% | 1 | 1 | 0 | 0 |",
-        "| `first` | made | 1 | 0% | 2 | 0 | 0 | 0 |",
+        "| `fourth` | made | 1 | 100% | 0 | 2 | 0 | 0 | ada\\_1.py, bea.py |",
+        "| `second` | made | 1 | 50% | 1 | 1 | 0 | 0 | ada\\_1.py |",
+        "| `third` | made | 1 | 50% | 1 | 1 | 0 | 0 | ada\\_1.py |",
+        "| `first` | made | 1 | 0% | 2 | 0 | 0 | 0 |  |",
     ]
     assert list(summary(course.tally)) == [
         "3 submissions graded: 2 gradable",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from harness.core.errors import UsageError
 from harness.engines.engine import Engine, find_engine
@@ -354,6 +355,15 @@ def test_a_suite_is_graded_without_the_tests_that_fail_on_a_correct_engine(tmp_p
     grade = disclose(graded, partial=True)
     assert (grade.gradable, grade.score, grade.points, grade.cost) == (True, 50.0, 50.0, 50.0)
     assert disclose(graded).score is None
+
+
+def test_functions_that_no_test_calls_are_named_with_or_without_a_break(
+    report: SuiteReport,
+) -> None:
+    assert {"softmax", "Adam.step", "unbroadcast"} - {*report.uncalled} == {"unbroadcast"}
+    assert not any("_" in name[:1] or "<" in name for name in report.uncalled)
+    assert disclose(report, "stage").uncalled == report.uncalled
+    assert disclose(report, "score").uncalled is UNSET
 
 
 def test_a_suite_of_which_no_test_is_left_is_not_gradable(tmp_path: Path) -> None:

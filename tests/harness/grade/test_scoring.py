@@ -91,6 +91,7 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one(
     "text",
     [
         "points = ",
+        ".".join("a" * 20_000) + " = 1",
         "points = 0",
         "points = inf",
         "points = 'many'",

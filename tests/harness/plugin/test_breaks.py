@@ -385,6 +385,22 @@ def test_work_that_a_test_does_for_the_others_is_not_a_kill(tmp_path: Path) -> N
     assert run(tmp_path, "--breaks=sub-sign", suite=suite).fates == {"sub-sign": "survived"}
 
 
+def test_a_test_that_must_fail_kills_if_it_passes(tmp_path: Path) -> None:
+    suite = """
+    import pytest
+    from minigrad import tensor
+
+
+    @pytest.mark.xfail(strict=True)
+    def test_wrong():
+        a = tensor([1.0], requires_grad=True)
+        (1 - a).sum().backward()
+        assert a.grad[0] == 1
+    """
+    result = run(tmp_path, "--breaks=sub-sign", suite=suite)
+    assert result.fates == {"sub-sign": "killed"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

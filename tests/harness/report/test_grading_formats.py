@@ -205,6 +205,48 @@ def test_prairielearn_gets_at_most_a_megabyte() -> None:
     assert msgspec.json.decode(large, type=PrairieLearn).message == "0 of 4000 breaks killed"
 
 
+# ----- Without the tests that fail on a correct engine -----
+
+PARTIAL = report(
+    *MIXED.breaks,
+    gradable=False,
+    reason="t.py::test_a fails on a correct engine",
+    correct=[CorrectEngine("in-place", 4, ["t.py::test_a"], "adds gradients in place")],
+    excluded=["t.py::test_a"],
+    cost=20.0,
+    uncounted={"t.py::test_b": "skipped"},
+    uncalled=["Adam.step", "softmax"],
+)
+
+
+@pytest.mark.parametrize("feedback", FEEDBACK)
+def test_what_wrong_tests_cost_comes_first_and_the_points_add_up(feedback: Feedback) -> None:
+    grade = disclose(PARTIAL, feedback, WEIGHTS, partial=True)
+    assert (grade.gradable, grade.reason) == (True, "")
+    assert grade.points == pytest.approx(12 * 0.8)
+    first, second, *others = text.lines(grade, width=100)
+    assert first == (
+        "Graded without 1 test that fails on a correct engine, which costs 20 % of the score"
+    )
+    assert second.startswith("On the correct engine in-place (adds gradients in place)")
+    assert "Not counted, since they are skipped: test_b" in others
+    uncalled = "Public functions that no test calls (2): Adam.step, softmax"
+    assert (uncalled in others) == (feedback != "score")
+    results = msgspec.json.decode(render(grade, "gradescope"), type=Gradescope)
+    assert results.score == pytest.approx(sum(test.score or 0 for test in results.tests))
+    shown = msgspec.json.decode(render(grade, "prairielearn"), type=PrairieLearn)
+    assert shown.score == pytest.approx(0.48)
+    page = render(grade, "html")
+    assert first in page
+    assert "Points: 9.6 of 20." in page
+
+
+def test_all_or_nothing_shows_no_break_of_such_a_suite() -> None:
+    grade = disclose(PARTIAL)
+    assert (grade.gradable, grade.score, grade.breaks, grade.of) == (False, None, [], 0)
+    assert grade.reason == PARTIAL.reason
+
+
 # ----- JUnit XML -----
 
 
