@@ -292,13 +292,19 @@ def _without_libraries(folder: Path) -> list[Path]:
     return [] if any(path.is_relative_to(folder) for path in libraries) else [folder]
 
 
-_LIBRARIES = "hypothesis", "torch", "scipy"
-"""Libraries that a host imports once for all submissions that name them: importing one takes longer
-than most suites. Other submissions have a host without them, whose forks cost less."""
+_LIBRARIES = "hypothesis", "scipy", "torch"
+"""Libraries that take longer to import than most suites take, the largest last."""
 
 
-def _is_named(library: str, files: Iterable[bytes]) -> bool:
-    return any(library.encode() in data for data in files)
+def libraries_for(files: Iterable[bytes]) -> tuple[str, ...]:
+    """Return the libraries that a host imports once for all submissions like these files.
+
+    They are those that the files name, and smaller ones: so a process that grades many submissions
+    keeps at most four hosts, and the forks of the smallest one cost little.
+    """
+    text = b"\0".join(files)
+    named = [i for i, library in enumerate(_LIBRARIES, 1) if library.encode() in text]
+    return _LIBRARIES[: max(named, default=0)]
 
 
 class _SuiteProcess:
@@ -316,9 +322,8 @@ class _SuiteProcess:
         sealed = self.seal(changed, visible=False)
         order = msgspec.structs.replace(order, key=self._key, changed=sealed)
         # Once the suite is collected, a library that needs `ctypes` cannot be loaded any more.
-        libraries = ["ctypes", "numpy.testing"]
-        libraries += [name for name in _LIBRARIES if _is_named(name, order.files.values())]
-        opening = Opening("harness.grade.confined:open_host", tuple(libraries))
+        libraries = ("ctypes", "numpy.testing", *libraries_for(order.files.values()))
+        opening = Opening("harness.grade.confined:open_host", libraries)
         data = msgspec.msgpack.encode(task)
         self.worker: Worker = hosted_worker(opening, data, limits, _FORKS)
         reply = self._request("collecting the tests", order)

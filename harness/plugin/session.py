@@ -29,7 +29,6 @@ from harness.pages.page import Page
 from harness.plugin.reloads import Reloads, Zygote, imports_engine
 from harness.plugin.runners import BreakOutcome, BreakRunner, Reach, Request, TimeLimit, run_all
 from harness.plugin.sharing import Meeting, group_of, merged
-from harness.plugin.summary import kills_by_test
 from harness.runs.cache import Cache, open_cache
 from harness.sandbox.parallel import available_cores, end_all
 
@@ -367,7 +366,7 @@ class BreaksSession:
 
         verbose = self.config.getoption("verbose")
         if verbose > 0:
-            yield from kills_by_test(report, width, every=self.config.getoption("breaks_all"))
+            yield from text.kills_by_test(report, width, every=self.config.getoption("breaks_all"))
         if report.breaks or not report.gradable:
             yield from text.lines(disclose(report), verbose, width=width, option="-v")
 

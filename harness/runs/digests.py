@@ -26,7 +26,10 @@ PARTS = 500
 ENDS = 32
 """The number of parts that are digested at either end of a long sequence."""
 
+# Tuples, since `isinstance` is called a hundred thousand times in a test, and `A | B` is slow.
+_SCALARS = (bool, int, float, complex, np.number)
 _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
+_TEXTS, _ROWS = (str, bytes, slice), (list, tuple)
 _NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 _PLAIN = (*_NUMBERS, str, list, tuple, dict)
 
@@ -83,7 +86,7 @@ class NumbersDigest:
                 self._each(array.ravel().tolist(), seed, depth)
         elif value is None:
             return
-        elif isinstance(value, str | bytes | slice):
+        elif isinstance(value, _TEXTS):
             self._constant(repr(value))
         elif isinstance(value, _NAMED):
             self._constant(getattr(value, "__name__", ""))
@@ -91,9 +94,9 @@ class NumbersDigest:
             self._container(value, seed, depth)
 
     def _container(self, value: Any, seed: float, depth: int) -> None:
-        if isinstance(value, list | tuple) and _is_numeric(value):
+        if isinstance(value, _ROWS) and _is_numeric(value):
             self._project(np.asarray(value), seed)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, _ROWS):
             ends = value if len(value) <= 2 * ENDS else [*value[:ENDS], *value[-ENDS:]]
             self._each(ends, seed, depth)
         elif isinstance(value, set | frozenset):
@@ -195,9 +198,9 @@ def _is_repeated(numbers: NumericArray, axis: int, small: float) -> bool:
 
 def _is_numeric(value: object) -> bool:
     """Whether a list holds only numbers, in rows of equal length, so that it is an array."""
-    if not (isinstance(value, list | tuple) and value and len(value) <= PARTS):
-        return isinstance(value, bool | int | float | complex | np.number)
-    lengths = {len(item) if isinstance(item, list | tuple) else 0 for item in value}
+    if not (isinstance(value, _ROWS) and value and len(value) <= PARTS):
+        return isinstance(value, _SCALARS)
+    lengths = {len(item) if isinstance(item, _ROWS) else 0 for item in value}
     return len(lengths) == 1 and all(map(_is_numeric, value))
 
 
@@ -205,6 +208,7 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, _PLAIN)
 
 
+@lru_cache(maxsize=4096)
 def _seed(name: str) -> float:
     return float(zlib.crc32(name.encode()) % 997)
 
@@ -216,7 +220,8 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
     references.
     """
     slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ())]
-    named = {name: getattr(value, name) for name in slots if name[:2] != "__" and _has(value, name)}
+    items = ((name, getattr(value, name, _MISSING)) for name in slots if name[:2] != "__")
+    named = {name: item for name, item in items if item is not _MISSING}
     every = {**named, **getattr(value, "__dict__", {})}
     has_arrays = any(isinstance(item, np.ndarray) for item in every.values())
     for name, item in every.items():
@@ -224,9 +229,4 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
             yield name, item
 
 
-def _has(value: Any, name: str) -> bool:
-    try:
-        getattr(value, name)
-    except AttributeError:
-        return False
-    return True
+_MISSING = object()

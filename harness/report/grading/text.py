@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.vocabulary import some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
-from harness.grade.suite import CopiedCode, Score
+from harness.grade.suite import CopiedCode, Score, SuiteReport
 from harness.report.grading.sentences import (
     exclusions,
     notes,
@@ -37,14 +37,35 @@ def lines(
     Unless `verbose`, long lists are cut, and the text names the option that shows all.
     """
     for line in _lines(grade, verbose, option):
-        indent = len(line) - len(line.lstrip())
-        yield from textwrap.wrap(
-            visible(line),
-            width,
-            subsequent_indent=" " * (indent + 4),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield from _wrapped(line, width)
+
+
+def kills_by_test(report: SuiteReport, width: int, *, every: bool) -> Iterator[str]:
+    """Yield a line for each test that kills a break, the one that kills most first.
+
+    `every` says that all tests were run on each break, and not only until one of them failed.
+    """
+    kills: defaultdict[str, list[str]] = defaultdict(list)
+    for result in report.breaks:
+        if result.fate == "killed":
+            for test in result.by:
+                kills[test].append(result.break_)
+    if kills:
+        first = "" if every else " (the first test that fails on each; --breaks-all runs all)"
+        yield from _wrapped(f"Killed by{first}:", width)
+    for test, breaks in sorted(kills.items(), key=lambda item: -len(item[1])):
+        yield from _wrapped(f"  {test}: {', '.join(breaks)}", width)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    indent = len(line) - len(line.lstrip())
+    return textwrap.wrap(
+        visible(line),
+        width,
+        subsequent_indent=" " * (indent + 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:

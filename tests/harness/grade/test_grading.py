@@ -624,6 +624,19 @@ def test_a_slow_library_is_imported_once_for_all_submissions_that_name_it(
     assert grade_suite(tmp_path, plan("sub-sign")).gradable
 
 
+@pytest.mark.parametrize(
+    ("files", "libraries"),
+    [
+        ([b"import numpy"], []),
+        ([b"import numpy", b"from hypothesis import given"], ["hypothesis"]),
+        ([b"import torch"], ["hypothesis", "scipy", "torch"]),
+        ([b"import torch", b"import hypothesis"], ["hypothesis", "scipy", "torch"]),
+    ],
+)
+def test_there_are_few_kinds_of_hosts(files: list[bytes], libraries: list[str]) -> None:
+    assert processes.libraries_for(files) == tuple(libraries)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", ["classes", "course", "fixtures", "functions", "properties"])
 def test_the_verdicts_are_those_of_the_plugin(suite: str, tmp_path: Path) -> None:
