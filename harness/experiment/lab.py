@@ -201,9 +201,8 @@ def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
     """Return why the patch is not the change that the page describes; only its guards are run."""
     if not experiment.guards:
         return None
-    bare = baseline.bare()
-    bare.memo = baseline.memo
-    return run_lab(replace(experiment, probes=()), bare).misplaced
+    guarded = usable(replace(experiment, probes=()), baseline)
+    return run_lab(guarded, baseline.bare()).misplaced
 
 
 def report_misplaced(experiment: Experiment, reason: Message, seconds: float) -> Report:
