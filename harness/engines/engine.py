@@ -21,7 +21,7 @@ from harness.core.report import EngineReport
 
 if TYPE_CHECKING:  # reading an engine does not need LibCST
     from harness.core.site import Site
-    from harness.patch import Names, Patched
+    from harness.patch import EngineNames, Patched
 
 
 LARGEST = 1024 * 1024
@@ -92,7 +92,7 @@ class Engine:
     dialect: Dialect
     root: Path
     sources: Mapping[str, str]
-    names: Names = field(default_factory=dict)
+    names: EngineNames = field(default_factory=dict)
     """Names that differ in its code: our name, and its name or names."""
     gradient_arguments: Mapping[str, int] = field(default_factory=dict)
     """The position of the gradient in calls of functions that reduce it, by name; -1 in

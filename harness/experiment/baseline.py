@@ -232,9 +232,9 @@ class Baseline:
         self, clean: Engine, job: Job, reached: Container[JobStep]
     ) -> dict[JobStep, Run]:
         """Return the runs that were not selected: they end as on the clean engine."""
-        key = self.clean_runs(clean, job.probes)
+        correct = self.clean_runs(clean, job.probes)
         steps = zip(job.steps, job.pairs, strict=True)
-        runs = {step: Run(*pair, failure=key[pair].failure) for step, pair in steps}
+        runs = {step: Run(*pair, failure=correct[pair].failure) for step, pair in steps}
         return {step: run for step, run in runs.items() if step not in reached}
 
     def reaching(
@@ -315,14 +315,14 @@ class Baseline:
         """Return the verdict of every diagnostic."""
         return {item.name: evaluate(item, observation) for item in self.diagnostics}
 
-    def verdicts_beside(self, key: CleanRun, observation: Observation) -> dict[str, Verdict]:
+    def verdicts_beside(self, clean: CleanRun, observation: Observation) -> dict[str, Verdict]:
         """Return the verdicts, reusing the clean run's verdict if a diagnostic sees the same."""
-        run, clean = observation.run, key.run.measured
-        if _visible(run) != key.visible:
+        run, measured = observation.run, clean.run.measured
+        if _visible(run) != clean.visible:
             return self.verdicts(observation)
         return {
-            item.name: key.verdicts[item.name]
-            if run.measured.get(item.name) == clean.get(item.name)
+            item.name: clean.verdicts[item.name]
+            if run.measured.get(item.name) == measured.get(item.name)
             else evaluate(item, observation)
             for item in self.diagnostics
         }

@@ -39,8 +39,6 @@ ABSENT = {"Unsupported", "NotImplementedError", "ImportError", "ModuleNotFoundEr
 LACKING = {"AttributeError", "TypeError", "NameError", "KeyError", "IndexError"}
 """The errors of Python that show, outside the backward pass, that something is not supported."""
 
-"""The failures that depend on what breaklab allows a run to use and to send."""
-
 
 class Fit(msgspec.Struct, frozen=True):
     """How an unbroken engine fits a probe."""
@@ -86,16 +84,16 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
     """Run the probes on the engine and on ours, and compare."""
     portable = [probe for probe in probes if probe.kind in ("gradient", "steps")]
     runs = _clean_runs(engine, portable, baseline)
-    keys = _answer_key(portable, baseline)
+    correct = _answer_key(portable, baseline)
     layer = verbatim(str(library_specific("a layer's methods")))
     fits = {
         probe.name: Fit(probe.name, "lacks", layer, lack=Lack.LIBRARY_FEATURE) for probe in probes
     }
     for probe in portable:
-        item = _fit_probe(probe, runs, keys, engine)
+        item = _fit_probe(probe, runs, correct, engine)
         if item.verdict == "bug":
             again = _clean_runs(engine, [probe], baseline, again=True)
-            item = _confirmed(item, _fit_probe(probe, again, keys, engine))
+            item = _confirmed(item, _fit_probe(probe, again, correct, engine))
         fits[probe.name] = item
     return fits
 
@@ -121,19 +119,19 @@ def _answer_key(probes: Sequence[Probe], baseline: Baseline) -> dict[RunId, Run]
 
     Raises InternalError if a shared probe that need not be refused fails, other than at a limit.
     """
-    keys = _clean_runs(find_engine(), probes, baseline)
+    correct = _clean_runs(find_engine(), probes, baseline)
     sound = {probe.name for probe in probes if probe.shared and not probe.refused}
-    for (probe, _), key in keys.items():
-        if key.failure and key.failure.type not in LIMITS and probe in sound:
+    for (probe, _), run in correct.items():
+        if run.failure and run.failure.type not in LIMITS and probe in sound:
             raise InternalError(
                 message(
                     "the reference engine fails on the probe `{probe}`: {failure}",
                     probe=probe,
-                    failure=key.failure.sentence,
+                    failure=run.failure.sentence,
                 ),
                 "breaklab's own files are damaged: install it again, in a new environment",
             )
-    return keys
+    return correct
 
 
 def _confirmed(item: Fit, again: Fit) -> Fit:
@@ -149,13 +147,14 @@ def _confirmed(item: Fit, again: Fit) -> Fit:
 
 
 def _fit_probe(
-    probe: Probe, runs: Mapping[RunId, Run], keys: Mapping[RunId, Run], engine: Engine
+    probe: Probe, runs: Mapping[RunId, Run], correct: Mapping[RunId, Run], engine: Engine
 ) -> Fit:
     """Return the fit of a probe over all of its losses."""
-    own = {loss: keys[probe.name, loss] for loss in probe.losses}
+    own = {loss: correct[probe.name, loss] for loss in probe.losses}
     both = [_fit(probe, runs[probe.name, loss], own, loss) for loss in probe.losses]
     item = min(both, key=lambda item: ORDER.index(item.verdict))
-    if item.verdict == "bug" and probe.retains_graph and not _retains(engine):
+    knows_option = any("retain_graph" in text for text in engine.sources.values())
+    if item.verdict == "bug" and probe.retains_graph and not knows_option:
         reason = message(
             "{evidence}: its backward pass has no option to retain the graph",
             evidence=item.reason,
@@ -164,23 +163,18 @@ def _fit_probe(
     return item
 
 
-def _retains(engine: Engine) -> bool:
-    """Whether the engine knows PyTorch's option that keeps the graph for a second pass."""
-    return any("retain_graph" in text for text in engine.sources.values())
-
-
-def _fit(probe: Probe, run: Run, keys: Mapping[Loss | None, Run], loss: Loss | None) -> Fit:
-    key = keys[loss]
-    if key.failure and probe.refused:
+def _fit(probe: Probe, run: Run, correct: Mapping[Loss | None, Run], loss: Loss | None) -> Fit:
+    own = correct[loss]
+    if own.failure and probe.refused:
         reason = message("the probe expects a refusal, and engines may choose what they refuse")
         return Fit(run.probe, "lacks", reason)
-    if key.failure:
-        reason = message("it fails on minigrad too: {failure}", failure=key.failure.sentence)
+    if own.failure:
+        reason = message("it fails on minigrad too: {failure}", failure=own.failure.sentence)
         return Fit(run.probe, "unjudged", reason, "probe")
     if run.failure:
         return _fit_failure(run.probe, _without_addresses(run.failure))
-    siblings = [_as_stored(other, run) for name, other in keys.items() if name != loss]
-    judged = judge(msgspec.structs.replace(run, reached=[0]), _as_stored(key, run), siblings)
+    siblings = [_as_stored(other, run) for name, other in correct.items() if name != loss]
+    judged = judge(msgspec.structs.replace(run, reached=[0]), _as_stored(own, run), siblings)
     if judged.outcome == "convention":
         return Fit(run.probe, "fits", judged.evidence, "convention")
     if judged.outcome == "disguised-correct":
@@ -251,16 +245,16 @@ def _is_slight(actual: Array, expected: Array) -> bool:
     return bool(np.allclose(actual.numpy(), expected.numpy(), rtol=1e-4, atol=1e-7))
 
 
-def _as_stored(key: Run, run: Run) -> Run:
+def _as_stored(correct: Run, run: Run) -> Run:
     """Return our run in the precision of the engine's run, with the created leaves that it has."""
-    key = key.only(run.leaves.keys())
+    correct = correct.only(run.leaves.keys())
     if run.not_compared:
-        key = msgspec.structs.replace(key, leaf_log=[], large=[])
-    if not (key.output and run.output) or key.output.dtype == run.output.dtype:
-        return key
+        correct = msgspec.structs.replace(correct, leaf_log=[], large=[])
+    if not (correct.output and run.output) or correct.output.dtype == run.output.dtype:
+        return correct
     kind = np.dtype(run.output.dtype)
     if kind.kind != "f":
-        return key
+        return correct
 
     def cast(array: Array | None) -> Array | None:
         return None if array is None else pack(array.numpy().astype(kind))
@@ -269,12 +263,12 @@ def _as_stored(key: Run, run: Run) -> Run:
         return {name: pack(array.numpy().astype(kind)) for name, array in entry.items()}
 
     return msgspec.structs.replace(
-        key,
-        leaves=cast_all(key.leaves),
-        output=cast(key.output),
-        gradients={name: cast(gradient) for name, gradient in key.gradients.items()},
-        log=[cast_all(entry) for entry in key.log],
-        leaf_log=[cast_all(entry) for entry in key.leaf_log],
+        correct,
+        leaves=cast_all(correct.leaves),
+        output=cast(correct.output),
+        gradients={name: cast(gradient) for name, gradient in correct.gradients.items()},
+        log=[cast_all(entry) for entry in correct.log],
+        leaf_log=[cast_all(entry) for entry in correct.leaf_log],
     )
 
 

@@ -6,9 +6,10 @@ result is cached under the engine's source and what the user stated.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +18,13 @@ from harness.core.run import FailureOrigin
 from harness.core.vocabulary import Lack, Phase
 from harness.engines import SETTINGS
 from harness.engines.engine import Dialect, Engine
-from harness.engines.location import Target, adds_in_place, likely_names, locate, spellings
+from harness.engines.location import Target, locate
 from harness.engines.survey import Reducer, Survey, SurveyStep
 from harness.engines.survey.forms import FUNCTIONAL
 from harness.experiment.conformance import missing_name
 from harness.pages.conventions import Conventions
 from harness.patch.scope import is_operation
+from harness.patch.side import quiet_parse
 from harness.runs.cache import RUN_ROOMS, Cache, ResultKind, installed_packages, key_of
 from harness.runs.isolated import run_survey
 
@@ -146,10 +148,11 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     reason = failure.message if failure.type == "SurveyFailed" else str(failure)
     attempts = "".join(f"\n    {attempt}" for attempt in last.attempts[:6])
     attempts = f"\n  tried:{attempts}" if attempts else ""
+    place = target.engine.rpartition(":")[0] or target.engine
     remedies = {
         Phase.IMPORT: _import_remedy(target, failure.type, failure.message),
         Phase.CLASS: _setting(
-            f'name the tensor class: `target = "{_place(target)}:Tensor"`, '
+            f'name the tensor class: `target = "{place}:Tensor"`, '
             f"or one of the functions {', '.join(FUNCTIONAL)}"
         ),
         Phase.TENSORS: _setting(_expressions_remedy(last)),
@@ -220,5 +223,66 @@ def _import_remedy(target: Target, kind: str, message: str) -> str:
     return f"`python -c 'import {target.module}'` in {target.root} must work first"
 
 
-def _place(target: Target) -> str:
-    return target.engine.rpartition(":")[0] or target.engine
+# ----- Names and aliases of functions in the source -----
+
+LIKELY = re.compile(r"_*(un_?broadcast|unbcast|debroadcast|sum_to|reduce_to|reduce_broadcast)\w*")
+"""Usual names of a function that un-broadcasts."""
+
+
+def spellings(sources: Mapping[str, str], names: set[str]) -> tuple[str, ...]:
+    """Return the names by which these functions are called: `Tensor.sum_to`, `sum_to`, an alias."""
+    callees = set()
+    for tree in _trees(sources):
+        aliases = names | set(_aliases(tree, names))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                callee = ast.unparse(node.func)
+                parts = callee.split(".")
+                if parts[-1] in aliases and all(part.isidentifier() for part in parts):
+                    callees.add(callee)
+    return tuple(sorted(callees))
+
+
+def likely_names(sources: Mapping[str, str]) -> set[str]:
+    """The functions whose name suggests that they un-broadcast."""
+    return {
+        node.name
+        for node in _nodes(sources)
+        if isinstance(node, ast.FunctionDef) and LIKELY.fullmatch(node.name)
+    }
+
+
+def adds_in_place(sources: Mapping[str, str]) -> bool:
+    """Whether the source applies `+=` to an attribute with `grad` in its name."""
+    return any(
+        isinstance(node, ast.AugAssign)
+        and isinstance(node.op, ast.Add)
+        and isinstance(node.target, ast.Attribute)
+        and "grad" in node.target.attr
+        for node in _nodes(sources)
+    )
+
+
+def _aliases(tree: ast.Module, names: set[str]) -> Iterator[str]:
+    """The other names bound by `from utils import sum_to as shrink`, `shrink = utils.sum_to`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (a.asname for a in node.names if a.name in names and a.asname)
+        elif isinstance(node, ast.Assign):
+            value = node.value
+            if (isinstance(value, ast.Name) and value.id in names) or (
+                isinstance(value, ast.Attribute) and value.attr in names
+            ):
+                yield from (t.id for t in node.targets if isinstance(t, ast.Name))
+
+
+def _nodes(sources: Mapping[str, str]) -> Iterator[ast.AST]:
+    return (node for tree in _trees(sources) for node in ast.walk(tree))
+
+
+def _trees(sources: Mapping[str, str]) -> Iterator[ast.Module]:
+    for text in sources.values():
+        try:
+            yield quiet_parse(text)
+        except SyntaxError:
+            continue

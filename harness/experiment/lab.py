@@ -71,7 +71,7 @@ def run_lab(
     if announce and not experiment.guards:
         reports = _describe_all(experiment, baseline, judged)
         report = _report(experiment, baseline, reports, time.perf_counter() - start)
-        announce(msgspec.structs.replace(_quoting(experiment, report), claims=[], **known))
+        announce(msgspec.structs.replace(report, claims=[], **known))
     answer_key = baseline.clean(experiment.clean, experiment.probes)
     judged = [replace(item, clean=answer_key[item.pair]) for item in judged]
     if experiment.guards:
@@ -89,7 +89,7 @@ def run_lab(
     if causes:
         reports = _explain_all(experiment, reports, judged)
     report = _report(experiment, baseline, reports, time.perf_counter() - start)
-    return msgspec.structs.replace(_quoting(experiment, report), **known)
+    return msgspec.structs.replace(report, **known)
 
 
 def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
@@ -147,15 +147,15 @@ def _only(chosen: Experiment, experiment: Experiment, silent: Mapping[str, Messa
     )
 
 
-def unreached_reports(keys: Mapping[RunId, CleanRun]) -> list[RunReport]:
+def unreached_reports(clean: Mapping[RunId, CleanRun]) -> list[RunReport]:
     """Return the reports on runs that never reach a patch, without what a page states.
 
     Probes that the clean engine refuses are left out: they may fail in another way elsewhere.
     """
     return [
-        describe_unreached(JudgedRun(run, key, judge(run, key.run)))
-        for run, key in ((Run(*pair), key) for pair, key in keys.items())
-        if not key.run.failure
+        describe_unreached(JudgedRun(run, own, judge(run, own.run)))
+        for run, own in ((Run(*pair), own) for pair, own in clean.items())
+        if not own.run.failure
     ]
 
 
@@ -201,9 +201,8 @@ def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
     """Return why the patch is not the change that the page describes; only its guards are run."""
     if not experiment.guards:
         return None
-    bare = baseline.bare()
-    bare.memo = baseline.memo
-    return run_lab(replace(experiment, probes=()), bare).misplaced
+    guarded = usable(replace(experiment, probes=()), baseline)
+    return run_lab(guarded, baseline.bare()).misplaced
 
 
 def report_misplaced(experiment: Experiment, reason: Message, seconds: float) -> Report:
@@ -244,9 +243,9 @@ def _judge_all(
     """Return every run with its outcome."""
     judged = []
     for run in runs:
-        key, losses = clean[run.probe, run.loss], experiment.probe(run.probe).losses
+        correct, losses = clean[run.probe, run.loss], experiment.probe(run.probe).losses
         siblings = [clean[run.probe, loss] for loss in losses if loss != run.loss]
-        judged.append(JudgedRun(run, CleanRun(key, {}, {}), judge(run, key, siblings)))
+        judged.append(JudgedRun(run, CleanRun(correct, {}, {}), judge(run, correct, siblings)))
     return judged
 
 
@@ -359,12 +358,6 @@ def _blind_to(experiment: Experiment, judged: Sequence[JudgedRun]) -> list[str]:
     return blind_probes(assertion, silent) if assertion else []
 
 
-def _quoting(experiment: Experiment, report: Report) -> Report:
-    """Return the report with what it may quote from the page."""
-    ends = [(run.probe, run.loss, run.outcome) for run in report.runs]
-    return msgspec.structs.replace(report, **quotable(experiment, ends))
-
-
 def _report(
     experiment: Experiment, baseline: Baseline, runs: list[RunReport], seconds: float
 ) -> Report:
@@ -377,7 +370,7 @@ def _report(
         from harness.experiment.placement import partial_change
 
         partial = partial_change(experiment.clean, experiment.broken.sites)
-    return Report(
+    report = Report(
         schema=1,
         break_=experiment.page.id,
         kind=experiment.page.front.kind,
@@ -396,6 +389,8 @@ def _report(
         left_out=dict(experiment.left_out or {}),
         partial=partial,
     )
+    ends = [(run.probe, run.loss, run.outcome) for run in runs]
+    return msgspec.structs.replace(report, **quotable(experiment, ends))
 
 
 # ----- Breaks on a foreign engine, page by page -----

@@ -84,15 +84,11 @@ def _sentence(experiment: Experiment, telling: Sequence[JudgedRun]) -> Message:
     return message(
         "misplaced: the page says that the break does not show on {probes}, but on {engine} the "
         "outcome is {outcome} ({evidence})",
-        probes=_listed(probes),
+        probes=", ".join(f"`{name}`" for name in probes),
         engine=experiment.clean.name,
         outcome=verbatim(first.outcome),
         evidence=first.evidence,
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 # ----- Branches that store a gradient -----

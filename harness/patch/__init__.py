@@ -7,11 +7,11 @@
 
 from harness.patch.apply import Patched, apply_patch
 from harness.patch.notation import Hunk, Patch, combine, parse_patch
-from harness.patch.scope import Names
+from harness.patch.scope import EngineNames
 
 __all__ = [
+    "EngineNames",
     "Hunk",
-    "Names",
     "Patch",
     "Patched",
     "apply_patch",

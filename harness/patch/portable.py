@@ -18,7 +18,7 @@ from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.patch.match import Siblings, match_node
 from harness.patch.notation import Hunk, Patch, checked
-from harness.patch.scope import OPERATIONS, Names, last_parts, spellings
+from harness.patch.scope import OPERATIONS, EngineNames, last_parts, spellings
 from harness.patch.side import Side, make_side, read_side
 from harness.patch.tree import Node
 
@@ -93,7 +93,7 @@ EQUIVALENT = (
 """Equivalent statements, and expressions: the first of a row in a block matches all of them."""
 
 
-def rename(patch: Patch, names: Names) -> Patch:
+def rename(patch: Patch, names: EngineNames) -> Patch:
     """Return the patch for an engine with other names: `names` maps ours to the engine's.
 
     A dotted name replaces a bare name; where only an identifier is valid (an attribute, a
@@ -109,7 +109,7 @@ def rename(patch: Patch, names: Names) -> Patch:
 
 
 def loosen(
-    patch: Patch, names: Names, gradient_arguments: Mapping[str, int] | None = None
+    patch: Patch, names: EngineNames, gradient_arguments: Mapping[str, int] | None = None
 ) -> Patch:
     """Return the patch of a portable block, for an engine with these names.
 
@@ -124,7 +124,7 @@ def loosen(
     return replace(patch, hunks=tuple(hunks))
 
 
-def _check_names(names: Names) -> None:
+def _check_names(names: EngineNames) -> None:
     """Raise UsageError unless every name is dotted and every entry has at least one."""
     for ours, theirs in names.items():
         if not spellings(theirs):
@@ -144,7 +144,7 @@ def _check_names(names: Names) -> None:
                 )
 
 
-def _loosened(hunk: Hunk, names: Names, gradient_arguments: Mapping[str, int]) -> Hunk:
+def _loosened(hunk: Hunk, names: EngineNames, gradient_arguments: Mapping[str, int]) -> Hunk:
     in_code = _names_in_code(names)
     before, after = _renamed_sides(hunk, in_code)
     _mark_equivalents(before, after, names)
@@ -156,7 +156,7 @@ def _loosened(hunk: Hunk, names: Names, gradient_arguments: Mapping[str, int]) -
 # ----- names -----
 
 
-def _renamed_sides(hunk: Hunk, names: Names) -> tuple[Side, Side]:
+def _renamed_sides(hunk: Hunk, names: EngineNames) -> tuple[Side, Side]:
     """Return both sides with an engine's names, as new trees."""
     spelled = {ours: spellings(theirs) for ours, theirs in names.items()}
     several = {ours: options for ours, options in spelled.items() if len(options) > 1}
@@ -206,13 +206,13 @@ def _patterns(theirs: tuple[str, ...], bare: bool) -> tuple[Node, ...]:
 # ----- equivalent forms -----
 
 
-def _names_in_code(names: Names) -> dict[str, tuple[str, ...]]:
+def _names_in_code(names: EngineNames) -> dict[str, tuple[str, ...]]:
     """Return the usual spellings after an engine's own; the names of ops apply only to scopes."""
     ours = {name: spellings(theirs) for name, theirs in names.items() if name not in OPERATIONS}
     return {**ours, **{word: (*ours.get(word, ()), *usual) for word, usual in WORDS.items()}}
 
 
-def _mark_equivalents(before: Side, after: Side, names: Names) -> None:
+def _mark_equivalents(before: Side, after: Side, names: EngineNames) -> None:
     """Add the equivalent forms to the patterns of the before side, which is modified."""
     context = frozenset(before.rows) & frozenset(after.rows)
     adds_again = any(

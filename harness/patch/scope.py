@@ -21,7 +21,7 @@ from itertools import product
 
 from harness.patch.tree import SYMBOLS, Definition, Source
 
-Names = Mapping[str, str | tuple[str, ...]]
+EngineNames = Mapping[str, str | tuple[str, ...]]
 """Our name, and the engine's as its code writes it: `_sum_to_shape`, `utils.sum_to`, or several."""
 
 OPERATIONS: dict[str, tuple[str, ...]] = {
@@ -115,7 +115,7 @@ class Scope:
     text: str
     alternatives: tuple[Alternative, ...]
 
-    def renamed(self, names: Names) -> Scope:
+    def renamed(self, names: EngineNames) -> Scope:
         """The scope with an engine's own names; each of several spellings is an alternative."""
         if not names:
             return self
@@ -149,7 +149,7 @@ class Scope:
         ]
 
 
-def _renamed(segment: str, names: Names) -> tuple[str, ...]:
+def _renamed(segment: str, names: EngineNames) -> tuple[str, ...]:
     op = segment.removeprefix("op:")
     theirs = last_parts(names.get(op, ()))
     return (segment, *theirs) if op != segment else theirs or (segment,)

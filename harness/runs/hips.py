@@ -39,7 +39,7 @@ from autograd.tracer import getval, isbox, new_box
 from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-Array = NDArray[Any]
+NumericArray = NDArray[Any]
 
 Traced = Any
 """What `autograd.numpy` computes with: a box if it requires a gradient, else an array or number."""
@@ -89,7 +89,7 @@ def _wrapped(value: Any) -> Any:
 # ----- Ops that autograd.numpy lacks or gets wrong -----
 
 
-def _decline_unless(unique: Array, *operands: Traced) -> None:
+def _decline_unless(unique: NumericArray, *operands: Traced) -> None:
     """Raise NotImplementedError if a derivative is required and is not `unique` everywhere."""
     if any(map(isbox, operands)) and not np.all(unique):
         raise NotImplementedError(
@@ -124,7 +124,7 @@ def _norm(a: Traced, *, dim: Any = None, keepdim: bool = False) -> Traced:
     return value
 
 
-def _largest(a: Traced, dim: Any) -> Array:
+def _largest(a: Traced, dim: Any) -> NumericArray:
     """Return the largest scores, as constants: they cancel, also in the derivative."""
     return np.asarray(np.max(getval(a), _axes(dim), keepdims=True, initial=-np.inf))
 
@@ -145,7 +145,7 @@ def _axes(dim: Any) -> Any:
     return tuple(dim) if isinstance(dim, Sequence) else dim
 
 
-def _where(condition: Array, input: Traced, other: Traced) -> Traced:
+def _where(condition: NumericArray, input: Traced, other: Traced) -> Traced:
     shape = np.broadcast_shapes(*map(anp.shape, (condition, input, other)))
     operands = [_expand(x, shape) if isbox(x) else x for x in (input, other)]
     return anp.where(condition, *operands)
@@ -172,8 +172,8 @@ def _flip(a: Traced, *dims: Any) -> Traced:
     return a[tuple(slice(None, None, -1 if i in axes else 1) for i in range(anp.ndim(a)))]
 
 
-def _gather(a: Traced, dim: int, index: Array) -> Traced:
-    places: list[Array] = list(np.indices(np.shape(index), sparse=True))
+def _gather(a: Traced, dim: int, index: NumericArray) -> Traced:
+    places: list[NumericArray] = list(np.indices(np.shape(index), sparse=True))
     places[dim] = index
     return a[tuple(places)]
 
@@ -189,7 +189,7 @@ def _cumprod(a: Traced, dim: int) -> Traced:
     return anp.concatenate([*accumulate(pieces, operator.mul)], dim) if pieces else a
 
 
-def _index_add(a: Traced, dim: int, index: Array, source: Traced) -> Traced:
+def _index_add(a: Traced, dim: int, index: NumericArray, source: Traced) -> Traced:
     """Add slice by slice, so that a slice that is infinite stays in its place."""
     places = np.indices(anp.shape(a))[dim]
     for place, piece in zip(np.asarray(index), _pieces(source, dim), strict=True):
@@ -197,7 +197,7 @@ def _index_add(a: Traced, dim: int, index: Array, source: Traced) -> Traced:
     return a
 
 
-def _sort(a: Traced, dim: int = -1) -> tuple[Traced, Array]:
+def _sort(a: Traced, dim: int = -1) -> tuple[Traced, NumericArray]:
     order = np.argsort(getval(a), dim, kind="stable")
     return _gather(a, dim, order), order
 
@@ -232,7 +232,7 @@ class Tensor:
     ) -> None:
         """A new leaf."""
         self.box: Traced = np.array(data, dtype)
-        self.grad: Array | None = None
+        self.grad: NumericArray | None = None
         if requires_grad:
             if self.box.dtype not in (np.float64, np.float32):
                 raise TypeError(f"a leaf is float64 or float32, and this one is {self.box.dtype}")
@@ -285,7 +285,7 @@ class Tensor:
         """The shape, or the length of one axis."""
         return self.shape if dim is None else self.shape[dim]
 
-    def numpy(self) -> Array:
+    def numpy(self) -> NumericArray:
         """The values."""
         return np.asarray(self.data)
 
@@ -297,7 +297,7 @@ class Tensor:
         """The same values, outside the graph."""
         return Tensor(self.data)
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NumericArray:
         """For `np.asarray(tensor)`."""
         return np.array(self.data, dtype, copy=copy)
 

@@ -96,7 +96,13 @@ def run_isolated(job: Job) -> list[Run]:
         return _run_steps(job)
     firsts, others = _first_losses(job)
     runs = dict(zip(firsts, _run_steps(job.only(firsts)), strict=True))
-    failed = {job.steps[at].probe: run for at, run in runs.items() if _failed_early(run)}
+    # Before the loss was computed, so that they would with any loss.
+    early = Phase.LEAVES, Phase.FORWARD
+    failed = {
+        job.steps[at].probe: run
+        for at, run in runs.items()
+        if run.failure and run.failure.phase in early
+    }
     rest = [at for at in others if job.steps[at].probe not in failed]
     runs |= zip(rest, _run_steps(job.only(rest)), strict=True) if rest else ()
     for at in others:
@@ -111,11 +117,6 @@ def _first_losses(job: Job) -> tuple[list[int], list[int]]:
     first = {step.probe: at for at, step in reversed(list(enumerate(job.steps)))}
     positions = sorted(first.values())
     return positions, [at for at in range(len(job.steps)) if at not in set(positions)]
-
-
-def _failed_early(run: Run) -> bool:
-    """Whether a run failed before the loss was computed, so that it would with any loss."""
-    return run.failure is not None and run.failure.phase in (Phase.LEAVES, Phase.FORWARD)
 
 
 def _run_steps(job: Job) -> list[Run]:

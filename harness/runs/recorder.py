@@ -22,7 +22,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from harness.core.run import INNER, MORE, Digest
@@ -222,8 +221,7 @@ def _take_functions(
 
 def called_functions(calls: Sequence[CallEdge] | None) -> list[str] | None:
     """Return the names of the functions that were called; None if that is not known."""
-    return None if calls is None else sorted({_name_of(code) for code, _ in calls})
-
-
-def _name_of(code: CodeType) -> str:
-    return f"{code.co_filename}:{code.co_firstlineno}:{code.co_name}"
+    if calls is None:
+        return None
+    codes = {code for code, _ in calls}
+    return sorted({f"{c.co_filename}:{c.co_firstlineno}:{c.co_name}" for c in codes})

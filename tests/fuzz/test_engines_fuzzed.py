@@ -8,15 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.engines.location import (
-    Settings,
-    Target,
-    adds_in_place,
-    likely_names,
-    locate,
-    read_settings,
-    spellings,
-)
+from harness.engines.location import Settings, Target, locate, read_settings
+from harness.experiment.exploration import adds_in_place, likely_names, spellings
 from tests.fuzz.changes import changed
 from tests.fuzz.sound import read
 

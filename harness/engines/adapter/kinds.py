@@ -144,11 +144,11 @@ class ReturningAdapter(Adapter):
     def __init__(self, dialect: Dialect, module: ModuleType) -> None:
         """Start without leaves."""
         super().__init__(dialect, module)
-        self._leaves: list[weakref.ref[Leaf]] = []
+        self._leaves: list[weakref.ref[TracedLeaf]] = []
 
     def leaf(self, data: NumericArray) -> Any:
         """A tensor with a copy of `data` that requires a gradient."""
-        leaf = Leaf(self, self.new(data))
+        leaf = TracedLeaf(self, self.new(data))
         self._leaves.append(weakref.ref(leaf))
         return leaf
 
@@ -156,7 +156,7 @@ class ReturningAdapter(Adapter):
         """A leaf's gradient."""
         if self.dialect.stores_gradients:
             return super().gradient(t)
-        return t.gradient if isinstance(t, Leaf) else None
+        return t.gradient if isinstance(t, TracedLeaf) else None
 
     def backward(self, t: Any, cotangent: NumericArray) -> None:
         """Run the backward pass for every leaf that is still in use."""
@@ -175,7 +175,7 @@ class ReturningAdapter(Adapter):
         for leaf, gradient in zip(leaves, gradients, strict=True):
             leaf.receive(gradient)
 
-    def _moved(self, leaves: Sequence[Leaf], before: Sequence[NumericArray]) -> list[Any]:
+    def _moved(self, leaves: Sequence[TracedLeaf], before: Sequence[NumericArray]) -> list[Any]:
         """The gradients by which a step has moved the leaves, which get their data back."""
         gradients = [
             self._evaluate("gradient", t=leaf.native, before=data)
@@ -187,13 +187,13 @@ class ReturningAdapter(Adapter):
 
     def forget(self, leaf: Any) -> bool:
         """Clear a gradient that is kept here."""
-        if self.dialect.stores_gradients or not isinstance(leaf, Leaf):
+        if self.dialect.stores_gradients or not isinstance(leaf, TracedLeaf):
             return False
         leaf.gradient = None
         return True
 
 
-class Leaf(Tensor):
+class TracedLeaf(Tensor):
     """A leaf whose gradient is kept here, since the engine returns it."""
 
     def __init__(self, adapter: Adapter, native: Any) -> None:
@@ -222,7 +222,7 @@ class FunctionalAdapter(Adapter):
 
     def leaf(self, data: NumericArray) -> Any:
         """A tensor with a copy of `data` that requires a gradient."""
-        return Leaf(self, self.new(data))
+        return TracedLeaf(self, self.new(data))
 
     def new(self, data: NumericArray) -> NumericArray:
         """A copy of the data: the engine's own tensors are arrays."""
@@ -307,6 +307,8 @@ class FunctionalAdapter(Adapter):
 class _Output(Tensor):
     """The result of the probe's function, and a VJP for each leaf."""
 
-    def __init__(self, adapter: FunctionalAdapter, native: Any, pulls: Mapping[Leaf, Any]) -> None:
+    def __init__(
+        self, adapter: FunctionalAdapter, native: Any, pulls: Mapping[TracedLeaf, Any]
+    ) -> None:
         super().__init__(adapter, native)
         self.pulls = pulls

@@ -3,17 +3,17 @@
 import pytest
 
 from harness.core.errors import DoesNotApply, HunkError, UsageError
-from harness.patch import Names, apply_patch, parse_patch
+from harness.patch import EngineNames, apply_patch, parse_patch
 from harness.patch.portable import loosen, rename
 from harness.patch.scope import OPERATIONS, is_operation
 
 
-def loose(hunk: str, code: str, names: Names | None = None) -> str:
+def loose(hunk: str, code: str, names: EngineNames | None = None) -> str:
     patch = loosen(parse_patch(hunk, path="page.md", line=1), names or {})
     return apply_patch(patch, {"engine.py": code}).sources["engine.py"]
 
 
-def strict(hunk: str, code: str, names: Names) -> str:
+def strict(hunk: str, code: str, names: EngineNames) -> str:
     patch = rename(parse_patch(hunk, path="page.md", line=1), names)
     return apply_patch(patch, {"engine.py": code}).sources["engine.py"]
 

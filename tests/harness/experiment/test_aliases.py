@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.engines.location import adds_in_place, likely_names, spellings
+from harness.experiment.exploration import adds_in_place, likely_names, spellings
 
 
 @pytest.mark.parametrize(
