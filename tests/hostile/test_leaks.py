@@ -260,17 +260,24 @@ def test_no_student_reads_what_hooks_and_properties_say(tmp_path: Path) -> None:
 SEARCHING = """
 import re
 
+import numpy as np
+
+
+class Memory:
+    def __init__(self, start, end):
+        self.__array_interface__ = {
+            "data": (start, True), "shape": (end - start,), "typestr": "|u1", "version": 3
+        }
+
 
 def test_memory():
     found = set()
-    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
-        for line in maps:
-            start, end = (int(number, 16) for number in line.split()[0].split("-"))
-            try:
-                memory.seek(start)
-                found.update(re.findall(rb"(?:mine|theirs)-[0-9]+-", memory.read(end - start)))
-            except (OSError, OverflowError):
-                continue
+    with open("/proc/self/maps") as maps:
+        ranges = [line.split() for line in maps if line.split()[1] == "rw-p"]
+    for span, *_ in ranges:
+        start, end = (int(number, 16) for number in span.split("-"))
+        memory = np.asarray(Memory(start, end)).tobytes()
+        found.update(re.findall(rb"(?:mine|theirs)-[0-9]+-", memory))
     raise KeyError(*sorted(name.decode() for name in found)[:9])
 
 
@@ -278,7 +285,7 @@ def test_memory():
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="memory is not a file here")
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="memory is not listed here")
 def test_no_suite_finds_another_in_its_memory(tmp_path: Path) -> None:
     for folder in ("first", "second"):
         (tmp_path / folder).mkdir()

@@ -119,10 +119,10 @@ def test_a_suite_kills_one_break_and_the_stages_say_where_others_were_lost(tmp_p
 
 def test_a_suite_that_looks_at_the_code_earns_nothing(tmp_path: Path) -> None:
     report = judged(tmp_path, CHEAT, "squares-only")
-    (attack,) = report.attacks
-    assert (attack.killed_by, attack.recognised) == ({}, ["test_names"])
-    assert str(attack.why).endswith("it recognises code, not behaviour")
-    assert (report.killed, report.score) == (False, 0)
+    (unsound,) = report.probes
+    assert unsound.probe == "test_names"
+    assert "cannot look at the code of the engine: __code__" in str(unsound.problems[0])
+    assert (report.attacks, report.killed, report.score) == ([], False, 0)
 
 
 def test_the_command_says_why_a_suite_cannot_be_judged(tmp_path: Path) -> None:
