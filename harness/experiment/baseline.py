@@ -78,10 +78,10 @@ class Baseline:
     limits : Limits, optional
         Limits for each run; the default ones if None.
     select : bool
-        Run only probes that call a changed function, and look inside none of the runs, so that
-        some stages are unknown. For many probes, it takes an eighth of the time.
+        Run only probes that call a changed function, and do not look inside the runs, so some
+        stages are unknown. With many probes, this takes an eighth of the time.
     own : sequence of Diagnostic
-        The diagnostics that the catalogue brings, which are run too.
+        The diagnostics of the catalogue itself, which are run too.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Baseline:
         self._clean: dict[bytes, CleanRun] = {}
         self._called: dict[bytes, frozenset[str] | None] = {}
         self._not_loaded: dict[str, Message] = {}
-        """The libraries that are installed and cannot be imported, and why."""
+        """The libraries that are installed but cannot be imported, and why."""
 
     def bare(self, *, select: bool = False) -> Baseline:
         """Return a new baseline without diagnostics, with the same cache and limits."""
@@ -198,9 +198,9 @@ class Baseline:
         return reasons
 
     def inside(self, engine: Engine, probes: Sequence[Probe]) -> dict[RunId, Run]:
-        """Return runs that hold the trail at the engine's sites, and the backward walk.
+        """Return runs that contain the trail at the engine's sites, and the backward walk.
 
-        Empty if the engine does not load, and without walks if it cannot record them.
+        Empty if the engine does not load; without walks if the engine cannot record them.
         """
         job = job_for(engine, probes, self.limits)
         job = msgspec.structs.replace(job, records=Recording.INSIDE)
@@ -215,7 +215,7 @@ class Baseline:
     def broken(self, clean: Engine, engine: Engine, probes: Sequence[Probe]) -> list[Run]:
         """Return the broken engine's runs; if it does not even load, every run fails.
 
-        With `select`, probes that cannot reach the patch are not run: they end as unpatched.
+        With `select`, probes that cannot reach the patch are not run, and keep the clean results.
         """
         job = self.job(engine, probes)
         steps = self.reaching(clean, engine.sources, probes) if self.select else job.steps
@@ -365,7 +365,7 @@ class Baseline:
     # ----- Jobs -----
 
     def job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
-        """Return the job to run all probes with every loss, and all that diagnostics measure."""
+        """Return the job that runs all probes with every loss and takes all measurements."""
         measurements = (item.measurement for item in self.diagnostics)
         job = job_for(engine, probes, self.limits)
         return msgspec.structs.replace(job, measure=tuple(filter(None, measurements)))
@@ -423,7 +423,7 @@ def does_not_load(engine: Engine, error: EngineDoesNotLoad) -> EnvironmentProble
 
 
 def _visible(run: Run) -> Run:
-    """Return the run without its measurements, and without what no diagnostic may see."""
+    """Return the run without its measurements and without what diagnostics may not see."""
     return msgspec.structs.replace(
         run, reached=[], trail={}, called=None, trace=[], measured={}, seconds=0.0
     )
@@ -433,7 +433,7 @@ def _visible(run: Run) -> Run:
 
 
 class Context(Protocol):
-    """The resources that pages run with; they may be opened when they are first used."""
+    """The resources that pages run with; they may be opened on first use."""
 
     @property
     def catalogue(self) -> Catalogue:
@@ -445,7 +445,7 @@ class Context(Protocol):
 
     @property
     def baseline(self) -> Baseline:
-        """The results that are shared by all pages: the unbroken engine's and the oracles'."""
+        """The results of the unbroken engine and of the oracles, which all pages share."""
 
 
 @dataclass(frozen=True)

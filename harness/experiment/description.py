@@ -23,14 +23,14 @@ from harness.experiment.patching import DISGUISED
 
 @dataclass(frozen=True)
 class RunPair:
-    """A run of the broken engine, and that of the clean engine with the same probe and loss."""
+    """A run of the broken engine and the run of the clean one with the same probe and loss."""
 
     broken: Run
     clean: Run
 
     @cached_property
     def infection(self) -> Infection:
-        """Whether a number inside was wrong, if the trails and the walks were recorded."""
+        """Whether an intermediate number was wrong, if the trails and walks were recorded."""
         broken, clean = ({**run.trail, **visits(run.trace)} for run in (self.broken, self.clean))
         return infection_of(broken, clean, (self.broken.trace, self.clean.trace))
 
@@ -147,8 +147,8 @@ def explain(
 ) -> dict[str, Message | DrawnComparison | Graph | None]:
     """Return what a wrong array looks like, where the backward walk first went wrong, and pictures.
 
-    The keys are fields of `RunReport`. `constants` are those of the probe and the patch: one may be
-    the cause of a wrong factor.
+    The keys are fields of `RunReport`. `constants` are those of the probe and the patch: one of
+    them may be the cause of a wrong factor.
     """
     evidence: dict[str, Message | DrawnComparison | Graph | None] = {}
     run, judgement, clean_run = judged.run, judged.judgement, judged.clean.run

@@ -244,7 +244,7 @@ def spellings(sources: Mapping[str, str], names: set[str]) -> tuple[str, ...]:
 
 
 def likely_names(sources: Mapping[str, str]) -> set[str]:
-    """The functions whose name suggests that they un-broadcast."""
+    """Return the functions whose names suggest that they un-broadcast."""
     return {
         node.name
         for node in _nodes(sources)
@@ -264,7 +264,7 @@ def adds_in_place(sources: Mapping[str, str]) -> bool:
 
 
 def _aliases(tree: ast.Module, names: set[str]) -> Iterator[str]:
-    """The other names bound by `from utils import sum_to as shrink`, `shrink = utils.sum_to`."""
+    """Yield other names, as in `from utils import sum_to as shrink` or `shrink = utils.sum_to`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield from (a.asname for a in node.names if a.name in names and a.asname)

@@ -45,10 +45,10 @@ def run_lab(
     *,
     causes: bool = False,
 ) -> Report:
-    """Run clean and broken, judge, run the diagnostics, and compare it all with the page.
+    """Run both engines, judge, run the diagnostics, and compare everything with the page.
 
     `announce` is called with a report without verdicts and claims as soon as the outcomes are
-    known: the oracles, which may be slow to start, run after it. With `causes`, the report also
+    known: the oracles, which may be slow to start, run afterwards. With `causes`, the report also
     says what wrong arrays look like, and where they come from.
     Raises EnvironmentProblem if the clean engine does not load.
     """
@@ -296,10 +296,10 @@ def _describe_all(
 def _look_inside(
     experiment: Experiment, baseline: Baseline, judged: Sequence[JudgedRun], *, causes: bool
 ) -> list[JudgedRun]:
-    """Return the runs with what was recorded inside those whose outcome it explains.
+    """Return the runs; those whose outcome it explains hold what was recorded inside them.
 
-    Behind a right result, a wrong number may be hidden; of a wrong gradient, the backward walk says
-    where it comes from.
+    Behind a right result, a wrong number may be hidden; for a wrong gradient, the backward walk
+    shows where it comes from.
     """
     hidden, wrong = set[str](), set[str]()
     if not (baseline.select or experiment.rewritten):
@@ -318,7 +318,7 @@ def _look_inside(
 def inside_runs(
     experiment: Experiment, baseline: Baseline, probes: Sequence[Probe]
 ) -> dict[RunId, RunPair]:
-    """Return what was recorded inside the runs of these probes, of both engines."""
+    """Return what was recorded inside the runs of these probes, on both engines."""
     broken = baseline.inside(experiment.broken, probes)
     clean = baseline.inside(experiment.unpatched, probes)
     return {pair: RunPair(broken.get(pair) or Run(*pair), run) for pair, run in clean.items()}
@@ -403,7 +403,7 @@ def _report(
 def breaks_for(catalogue: Catalogue, ids: Sequence[str] = ()) -> list[Page]:
     """Return the breaks with these ids, or all breaks.
 
-    Raises UsageError for an id that no break has, PageError for a page that cannot be read.
+    Raises UsageError for an id that no break has, and PageError for a page that cannot be read.
     """
     if ids:
         return [catalogue.page(page_id, "break") for page_id in ids]
@@ -425,18 +425,18 @@ def compare_pages(pages: Sequence[Page], context: Context) -> Iterator[Report]:
             yield msgspec.structs.replace(absence, left_out=reason)
 
 
-# ----- A break with all that was recorded of its runs -----
+# ----- A break with everything that was recorded about its runs -----
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A page that was run, by the unbroken and by the broken engine."""
+    """The runs of a page on the unbroken and on the broken engine."""
 
     page: Page
     report: Report
     probes: Sequence[Probe]
     pairs: Mapping[RunId, RunPair]
-    """With the backward walks of gradient probes."""
+    """The runs of both engines, with the backward walks of gradient probes."""
 
 
 def record(
@@ -446,7 +446,7 @@ def record(
     baseline: Baseline,
     variant: Page | None = None,
 ) -> Recorded:
-    """Run a page's probes, as `harness break` does, and return all that was recorded."""
+    """Run a page's probes, as `harness break` does, and return everything that was recorded."""
     experiment = with_in_place(prepare(page, catalogue, engine, variant=variant), catalogue)
     report = run_lab(experiment, baseline, causes=True)
     clean = baseline.clean_runs(experiment.clean, experiment.probes)

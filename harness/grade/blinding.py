@@ -1,16 +1,16 @@
 """What a graded suite cannot see: the code of the engine that it tests.
 
-A break is composed so that it looks like its twin (see `harness.grade.twins`), but two versions of
-a program cannot be alike for somebody who may take them apart. So the suite's process shows no code
-of the engine at all. Looking is judged by the object that is looked at, not by who looks: the code
-of an engine's function, frame or traceback is refused to everyone, and everything else is free.
+A break is composed so that it looks like its twin (see `harness.grade.twins`), but code that
+inspects two versions of a program can tell them apart. So the suite's process shows no code of the
+engine at all. What is refused depends on the object, not on the caller: no caller may read the code
+of an engine's function, frame or traceback, and every caller may read everything else.
 
-What must stay secret is kept by a generator, the *keeper*. Its frame is the only thing that refers
-to the key, to the code that replaces other code, and to the functions that handle both. Python has
-no way to look into a suspended generator without an audit event, so the suite can call the keeper
-and patch everything around it, and yet only hand it messages that it cannot read. The keeper works
-with private copies of its modules and of the builtins. While it works, the garbage collector is off
-and signals are blocked.
+What must stay secret is held by a generator, the *keeper*. Only its frame refers to the key, to the
+code that replaces other code, and to the functions that handle both. Python cannot look into a
+suspended generator without an audit event. So the suite can call the keeper and patch everything
+around it, but it can only pass on messages that it cannot read. The keeper works with private
+copies of its modules and of the builtins. While it works, the garbage collector is off and signals
+are blocked.
 
 This is not a sandbox: see `docs/safety.md` for what remains possible.
 """
@@ -45,7 +45,7 @@ from harness.core.site import HOOKS
 from harness.engines.loading import FileCodes, MemoryFinder
 
 Keeper = Generator[Any, Any, None]
-"""Takes requests, tuples of a word and arguments, and yields a reply to each: see `keep`."""
+"""Receives requests (tuples of a name and arguments) and yields a reply to each: see `keep`."""
 
 Control = Callable[..., Any]
 """Changes what the audit hook refuses: see `_judge`."""
@@ -55,14 +55,14 @@ Control = Callable[..., Any]
 
 
 def seal(key: bytes, nonce: bytes, message: bytes) -> bytes:
-    """Return a message that only the owner of the key can read; the nonce is used once."""
+    """Return a message that only the owner of the key can read; use each nonce only once."""
     return nonce + _combine(message, hashlib.shake_256(key + nonce).digest(len(message)))
 
 
 def sealed_codes(key: bytes, nonce: bytes, codes: Mapping[str, bytes], *, visible: bool) -> bytes:
     """Return packed files in a sealed message; b"" if there are none.
 
-    With `visible`, the code that replaces other code need not be hidden.
+    With `visible`, the replacement code need not be hidden.
     """
     return seal(key, nonce, marshal.dumps((visible, dict(codes)))) if codes else b""
 
@@ -75,7 +75,7 @@ def _opened(key: bytes, message: bytes) -> tuple[bool, dict[str, CodeType]]:
 
 
 def _combine(one: bytes, other: bytes) -> bytes:
-    """Return the exclusive or of two texts of the same length."""
+    """Return the exclusive or of two byte strings of the same length."""
     number = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
     return number.to_bytes(len(one), "big")
 
@@ -88,7 +88,7 @@ _NONCE = 16
 def without_lines(code: CodeType) -> CodeType:
     """Return code in which everything is on the first line of its function.
 
-    Otherwise the lines of frames, tracebacks and warnings would say what is executed.
+    Otherwise the line numbers of frames, tracebacks and warnings would show what is executed.
     """
     return _without_lines(code, Counter())
 
@@ -105,10 +105,10 @@ def _without_lines(code: CodeType, met: Counter[tuple[str, int]]) -> CodeType:
 
 
 def _table(length: int, number: int) -> bytes:
-    """Return a table of locations for code of this length, all of them on the first line.
+    """Return a location table for code of this length, with everything on the first line.
 
     Different numbers give different tables, so that two functions on one line, such as lambdas,
-    remain different. See `Objects/locations.md` in CPython: an entry is for at most 8 instructions.
+    remain different. See `Objects/locations.md` in CPython: an entry covers at most 8 instructions.
     """
     table, start = bytearray(), 0
     for end in range(1, length + 1):
@@ -124,7 +124,7 @@ _NO_COLUMNS = 13
 
 
 def private_keeper() -> Callable[..., Keeper]:
-    """Return `keep` of a copy of this module that nobody else refers to."""
+    """Return `keep` from a copy of this module that nothing else refers to."""
     own, loading = private_copy(__name__), private_copy("harness.engines.loading")
     return partial(own.keep, loading)
 
@@ -148,7 +148,7 @@ def private_copy(name: str) -> ModuleType:
 def keep(
     loading: Any, root: Path, files: FileCodes, key: bytes, changed: bytes
 ) -> tuple[Keeper, dict[str, Keeper]]:
-    """Make this process blind to the code of an engine; return the keeper and the modules' code.
+    """Make this process blind to an engine's code; return the keeper and a loader for each file.
 
     Parameters
     ----------
@@ -161,17 +161,17 @@ def keep(
     key : bytes
         The key of sealed messages.
     changed : bytes
-        A sealed message with the files that are loaded in place of clean ones, or b"".
+        A sealed message with the files that are loaded instead of clean ones, or b"".
 
     Notes
     -----
-    The keeper takes the following requests.
+    The keeper accepts the following requests.
 
-    - `"record"`: let what a frame executes be recorded, if the code is clean; reply None.
-    - `"collected", called`: find the functions; `called` are those that have run; end a recording.
+    - `"record"`: allow recording what frames execute, if the code is clean; reply None.
+    - `"collected", called`: find the functions, of which `called` have run; end the recording.
     - `"swap", message`: replace code; reply whether that was possible.
-    - `"code", file, namespace`: reply the code of a module, if the request is from its own loader.
-    - `"refused"`: reply what was refused since the last such request.
+    - `"code", file, namespace`: reply with a module's code, if its own loader requests it.
+    - `"refused"`: reply with what was refused since the last such request.
     """
     paths = frozenset({str(root / file) for file in files} | {__file__, loading.__file__})
     hook, control = _judge(paths)
@@ -185,18 +185,18 @@ def keep(
         next(loader)
     real_sys, real_gc = sys.modules["sys"], sys.modules["gc"]  # this module has copies
     for name in ("settrace", "setprofile"):
-        # Also used by `threading` for the functions that new threads begin with.
+        # `threading` also uses them to install trace functions in new threads.
         tracer = _install(getattr(sys, name), control)
         next(tracer)
         setattr(real_sys, name, tracer.send)
-    # A callback could be called while the keeper works, and look at its caller's variables.
+    # A callback could run while the keeper works, and read the variables of its caller.
     vars(real_gc)["callbacks"] = []
     sys.addaudithook(hook)
     return keeper, loaders
 
 
 def _work(loading: Any, files: FileCodes, key: bytes, changed: bytes, control: Control) -> Keeper:
-    """Serve the requests to the keeper."""
+    """Serve the keeper's requests."""
     current = dict(files)
     functions: Any = None
     frames: Mapping[str, FrameType] = {}
@@ -251,7 +251,7 @@ def _end_recording(control: Control) -> None:
 def _functions_of(
     loading: Any, files: FileCodes, called: Iterable[object] | None, hidden: frozenset[int]
 ) -> Any:
-    """Return the engine's functions: those in its modules, and no copies that a suite has made."""
+    """Return the functions in the engine's modules, without any copies that a suite has made."""
     known = None if called is None else {code for code in called if type(code) is CodeType}
     functions = loading.Functions(files, known)
     for found in functions.by_code.values():
@@ -260,7 +260,7 @@ def _functions_of(
 
 
 def _undisturbed() -> Callable[[], None]:
-    """Run no handlers and finalizers in this thread until the returned function is called."""
+    """Run no handlers or finalizers in this thread until the returned function is called."""
     collects = _gc_is_enabled()
     _gc_disable()
     blocked = _mask(signal.SIG_BLOCK, _SIGNALS)
@@ -280,8 +280,8 @@ _settrace, _setprofile = sys.settrace, sys.setprofile
 
 # ----- Code that others can see while it runs -----
 #
-# The frames below are between the suite and the engine, so the suite can reach their variables and
-# globals. They have bare globals, and no variable that is a secret.
+# The frames of these functions are between the suite and the engine, so the suite can reach their
+# variables and globals. Their globals are empty, and no variable holds a secret.
 
 
 def _bare(function: Any) -> Any:
@@ -308,7 +308,7 @@ def _run_module(keeper: Keeper, file: str, execute: Any, failure: Any) -> Keeper
 
 
 def _install(install: Any, control: Control) -> Keeper:
-    """Install each trace function that is sent, so that it sees nothing the engine does."""
+    """Install each trace function that is sent, so that it does not see what the engine does."""
     while True:
         function = yield None
         restore = _undisturbed()
@@ -342,7 +342,7 @@ _REFUSED = frozenset(
         *("ctypes.string_at", "ctypes.wstring_at", "ctypes.PyObj_FromPtr", "ctypes.call_function"),
     }
 )
-"""The audit events that no test needs, and that show the objects or the memory of a process."""
+"""Audit events that no test needs, and that expose the objects or the memory of a process."""
 
 _MODULES = frozenset({"_testcapi", "_testinternalcapi", "_xxsubinterpreters", "_interpreters"})
 
@@ -352,12 +352,12 @@ _CODES = {GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType
 def _judge(paths: frozenset[str]) -> tuple[Any, Control]:
     """Return the audit hook, and the function that controls it.
 
-    Both use only their own variables: anything else can be patched. The values of these variables
-    cannot be changed, so whoever sees a frame of the hook cannot change what it refuses.
+    Both use only their own variables, since anything else can be patched. The values of these
+    variables are immutable, so code that sees a frame of the hook cannot change what it refuses.
     """
     visible = working = False
     hidden: frozenset[int] = frozenset()
-    kept: tuple[object, ...] = ()  # otherwise, an id could be used again
+    kept: tuple[object, ...] = ()  # otherwise, an id could be reused
     refused: tuple[str, ...] = ()
     nested: object = None
     kind, identity, get = type, id, getattr
@@ -442,14 +442,14 @@ def _judge(paths: frozenset[str]) -> tuple[Any, Control]:
 
 
 class SealedFinder(MemoryFinder):
-    """Finds the modules of the engine; only their loaders can execute them, and nobody has a text.
+    """Finds the engine's modules; only their loaders can execute them, and none has source text.
 
     Parameters
     ----------
     root : Path
         The folder of the engine.
     loaders : mapping from str to Keeper
-        What executes each file: see `keep`.
+        The loader that executes each file: see `keep`.
     """
 
     def __init__(self, root: Path, loaders: Mapping[str, Keeper]) -> None:
@@ -457,7 +457,7 @@ class SealedFinder(MemoryFinder):
         self.loaders = loaders
 
     def execute(self, file: str, namespace: dict[str, Any]) -> None:
-        """Execute a file. Raises what it raises."""
+        """Execute a file; raises whatever the file raises."""
         namespace.setdefault("__builtins__", vars(builtins))  # the loader itself has none
         error = self.loaders[file].send(namespace)
         if error is not None:

@@ -1,12 +1,12 @@
 """How much of a submission is a copy of the engine, and which tests use it.
 
-Comparing an engine with a correct one is a test of what it does. But to paste the engine itself and
-to compare with that is no work, and such a suite kills most breaks. The share is told to the
+Comparing an engine with a correct one is a test of what it does. But pasting the engine itself and
+comparing with it takes no work, and such a suite kills most breaks. The share is reported to the
 instructor, who decides.
 
 A function is a copy if most of its syntax occurs in the engine, in the same order. Names,
-docstrings and annotations do not count, so a copy whose names were changed is found. A copy that is
-compressed, or that is written anew, is not.
+docstrings and annotations do not count, so a copy with changed names is found. A copy that is
+compressed or rewritten is not.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from harness.grade.suite import CopiedCode
 from harness.patch.side import quiet_parse
 
 LENGTH = 24
-"""The number of parts of syntax that are compared at a time; NumPy code often shares a dozen."""
+"""The number of syntax nodes that are compared at a time; NumPy code often shares a dozen."""
 
 MOST = 0.6
-"""A function is a copy if a larger share of its parts occurs in the engine."""
+"""A function is a copy if a larger share of its syntax nodes occurs in the engine."""
 
 FEWEST = 24
-"""A function with fewer parts of syntax is not judged: those in use have one form only."""
+"""A function with fewer syntax nodes is not judged: most such functions look alike."""
 
 ALLOWED = 0.05
 """A suite with a larger share is refused if copies are not allowed."""
 
 _LONG_TEXT = 200
-"""A text of this length in a program may be a program."""
+"""A string in a program that is longer than this may itself be a program."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def find_copies(files: Mapping[str, bytes], sources: Mapping[str, str]) -> CopiedCode:
-    """Return what the files of a submission have copied from the engine's; nothing is executed."""
+    """Return what a submission's files have copied from the engine's; nothing is executed."""
     known = {
         parts
         for text in sources.values()
@@ -68,7 +68,7 @@ def find_copies(files: Mapping[str, bytes], sources: Mapping[str, str]) -> Copie
 
 
 def _programs(data: bytes) -> Iterator[ast.Module]:
-    """Yield the program in a file, and those in its long texts."""
+    """Yield the program in a file, and those in its long strings."""
     for tree in _parsed(data.decode("utf-8", "replace")):
         yield tree
         for node in ast.walk(tree):
@@ -84,7 +84,7 @@ def _parsed(text: str) -> Iterator[ast.Module]:
 
 
 def _functions(tree: ast.AST) -> Iterator[_Function]:
-    """Yield the functions and methods in a program, but none inside another function."""
+    """Yield the functions and methods in a program, except those inside another function."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, _Function):
             yield node
@@ -93,7 +93,7 @@ def _functions(tree: ast.AST) -> Iterator[_Function]:
 
 
 def _syntax(function: _Function) -> list[str]:
-    """Return the kinds of all parts of a function's body, in order."""
+    """Return the kinds of the syntax nodes in a function's body, in order."""
     body = function.body[ast.get_docstring(function) is not None :]
     return [name for statement in body for name in _kinds(statement)]
 
@@ -125,7 +125,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _add_classes(tree: ast.Module, users: dict[str, set[str]]) -> None:
-    """Let a class, and a variable of the module, use what their definitions name."""
+    """Record that classes and module variables use what their definitions name."""
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name=name):

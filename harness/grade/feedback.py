@@ -226,10 +226,10 @@ def disclose(
     With `partial`, tests that fail on a correct engine do not make the suite "not gradable", but
     lower its score, if there are others.
 
-    Below `names`, nothing is left that tells which break is meant: not its family, nor where it is,
-    nor its place in the order of the catalogue. Below `names` and `to_student`, no text is left
-    that a run has chosen, by printing, raising or naming something. `titles` are the titles of
-    the breaks, by id, and `root` is the folder of the engine's files.
+    Below `names`, nothing identifies a break: neither its family, nor its place in the engine, nor
+    its position in the catalogue. Below `names`, or with `to_student`, no text is left that a run
+    has chosen, by printing, raising or naming something. `titles` are the titles of the breaks, by
+    id, and `root` is the folder of the engine's files.
     """
     if to_student or feedback != "names":
         report = _without_run_text(report)

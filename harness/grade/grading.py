@@ -1,8 +1,9 @@
 """Grading an untrusted suite: correct engines first, then every break and its twin.
 
 The order matters: the tests must pass on the engine without a break, three times, and
-on every correct engine; only then are breaks tried. A test kills a break if it passes on its twin
-and fails on it under two rewrites; at last, the tests that kill must pass on twins many times more.
+on every correct engine; only then are breaks tried. A test kills a break if it passes on the twin
+and fails on the break under two rewrites. At the end, tests that kill must pass on twins again,
+many times.
 The parent never imports the suite: see `harness.grade.confined` for where it runs.
 """
 
@@ -47,8 +48,8 @@ TIMES = 3
 """How often the tests are run on the engine without a break."""
 
 CONFIRMATIONS = 10
-"""How often a test that kills must pass on twins again. One that fails in a quarter of its runs
-does so in one case of eighteen."""
+"""How often a test that kills must pass on twins again. A test that fails in a quarter of its runs
+passes all of them in one case out of eighteen."""
 
 _MOST_RECOGNISED, _FEW = 0.1, 3
 """A suite is not gradable if tests fail on a larger share of the twins and on more than a few."""
@@ -184,7 +185,7 @@ class _Grading:
             self.results = [self._with_stage(result) for result in self.results]
 
     def reaching(self, mutant: Mutant) -> list[int]:
-        """Return the tests that count and call a function that differs there."""
+        """Return the tests that count and call a function that the mutant changes."""
         changed = self.plan.changed_functions(mutant)
         return [
             test
@@ -195,7 +196,7 @@ class _Grading:
     def _uncalled(self) -> list[str]:
         """Return the names of the public functions that no test calls; none if that is unknown.
 
-        These are all functions of the engine, with a break in them or not.
+        All functions of the engine are considered, whether or not they have a break.
         """
         called: set[int] = set()
         for ended in self.counted.values():
@@ -357,7 +358,7 @@ class _Grading:
         """Run tests that kill on the twins of killed breaks; one that fails there is flaky.
 
         They have passed on twins before, so they do not recognise code. They are run together, and
-        on twins since a suite might tell the engine without a break.
+        on twins, since a suite might recognise the engine without a break.
         """
         for _ in range(CONFIRMATIONS):
             codes: PackedCodes = {}
@@ -473,7 +474,7 @@ def _fate(verdict: TrialVerdict[int], reaching: Sequence[int]) -> Fate:
 def _share(excluded: Iterable[str], passing: Iterable[str]) -> float:
     """Return how much of a suite is excluded, in percent.
 
-    Every test function counts the same, and its parameters share that.
+    Every test function counts the same, and its weight is divided among its parameters.
     """
     wrong = Counter(map(_function, excluded))
     every = wrong + Counter(map(_function, passing))

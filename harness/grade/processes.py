@@ -91,7 +91,7 @@ class Processes:
         self.submitted, self.plan = submitted, plan
         self.words, self.test_files = SubmissionWords(submitted), submitted.tests()
         own = path if path.is_dir() else path.parent
-        around = own.resolve().parent  # the submission of another student may be in it
+        around = own.resolve().parent  # it may contain the submission of another student
         hidden = (*plan.hidden, own, *_without_libraries(around))
         visible = engine_paths(plan.engine.root, plan.engine.sources, (*hidden, around))
         texts = tuple(map(str, _texts(plan.engine)))
@@ -102,7 +102,7 @@ class Processes:
         self.usual: Mapping[int, float] = {}
         """The longest time that each test took on that engine."""
         self.refused: dict[str, set[str]] = {}
-        """What tests did to look at the engine's code, by test; "" is for their import."""
+        """How tests tried to look at the engine's code, by test; "" is for their import."""
         self._main: _SuiteProcess | None = None
         self._lost = self._late = 0
 
@@ -124,7 +124,7 @@ class Processes:
     ) -> EngineResults:
         """Run tests on the engine with these files changed.
 
-        What cannot be replaced is loaded by a new process, as everything is with `reload`; that
+        Code that cannot be replaced is loaded by a new process; with `reload`, all code is. That
         process runs the tests `if_reloaded`, by default the same ones. Raises NotGradable if the
         processes end too often.
         """
@@ -257,7 +257,7 @@ class Processes:
         for event in events:
             if isinstance(event, Ended) and event.test in allowed:
                 ended.setdefault(event.test, event)  # a test cannot take back its result
-                if process is self._main:  # its numbers are those of our tests
+                if process is self._main:  # its test numbers are the same as ours
                     self._note_refused(self.tests[event.test], event.refused)
         return EngineResults(ended, finished.problem)
 
@@ -280,7 +280,7 @@ def _hidden(folders: Iterable[Path], plan: GradingPlan) -> tuple[str, ...]:
 
 
 def _texts(engine: Engine) -> list[Path]:
-    """Return the engine's files, which are imported from memory, and folders of bytecode."""
+    """Return the engine's files, which are imported from memory, and its bytecode folders."""
     files = [engine.root / file for file in engine.sources]
     folders = {file.parent / "__pycache__" for file in files}
     return [path for path in (*files, *sorted(folders)) if path.exists()]
@@ -293,14 +293,14 @@ def _without_libraries(folder: Path) -> list[Path]:
 
 
 _LIBRARIES = "hypothesis", "scipy", "torch"
-"""Libraries that take longer to import than most suites take, the largest last."""
+"""Libraries whose import takes longer than most suites do, the largest last."""
 
 
 def libraries_for(files: Iterable[bytes]) -> tuple[str, ...]:
-    """Return the libraries that a host imports once for all submissions like these files.
+    """Return the libraries that a host imports once for all submissions with similar files.
 
-    They are those that the files name, and smaller ones: so a process that grades many submissions
-    keeps at most four hosts, and the forks of the smallest one cost little.
+    These are the libraries that the files name, and all smaller ones. So a process that grades many
+    submissions keeps at most four hosts, and forks of the smallest one are cheap.
     """
     text = b"\0".join(files)
     named = [i for i, library in enumerate(_LIBRARIES, 1) if library.encode() in text]
@@ -321,7 +321,7 @@ class _SuiteProcess:
         self._key, self._sealed = os.urandom(32), 0
         sealed = self.seal(changed, visible=False)
         order = msgspec.structs.replace(order, key=self._key, changed=sealed)
-        # Once the suite is collected, a library that needs `ctypes` cannot be loaded any more.
+        # Once the suite is collected, a library that needs `ctypes` can no longer be loaded.
         libraries = ("ctypes", "numpy.testing", *libraries_for(order.files.values()))
         opening = Opening("harness.grade.confined:open_host", libraries)
         data = msgspec.msgpack.encode(task)
@@ -332,7 +332,7 @@ class _SuiteProcess:
         self.collected = reply
 
     def seal(self, codes: PackedCodes, *, visible: bool) -> bytes:
-        """Return files that only this process can read, and its suite cannot."""
+        """Return files that only the confined process can read, but not its suite."""
         self._sealed += 1
         return sealed_codes(self._key, self._sealed.to_bytes(16, "big"), codes, visible=visible)
 

@@ -1,4 +1,4 @@
-"""How pytest is called for a submission: with its own settings, as far as they choose tests."""
+"""How pytest is called for a submission: with those of its own settings that choose tests."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OURS += ["-o", "addopts=", "-o", "required_plugins="]
 
 
 def pytest_options(folder: Path, import_mode: str, *, is_file: bool) -> list[str]:
-    """Return the options with which pytest collects the tests in a folder, the current one.
+    """Return the options with which pytest collects the tests in the current folder, `folder`.
 
-    `import_mode` is for a submission that does not choose one. A single file may have any name,
-    even one that pytest would take for an option, so pytest is told to look for it. Raises what
+    `import_mode` is used unless the submission chooses one. A single file may have any name, even
+    one that pytest would take for an option, so pytest is told to look for it. Raises whatever
     pytest raises for settings that it cannot read.
     """
     settings, own = _own_settings(folder)

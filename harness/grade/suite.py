@@ -72,9 +72,9 @@ class CopiedCode(msgspec.Struct, frozen=True):
     share: float = 0.0
     """The share of the syntax in its functions."""
     functions: list[str] = []
-    """The copies, by their file and name."""
+    """The copies, each by its file and name."""
     tests: list[str] = []
-    """The names of the tests that use one."""
+    """The names of the tests that use a copy."""
 
 
 class SuiteReport(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ class SuiteReport(msgspec.Struct, frozen=True):
     flaky: list[str] = []
     """The tests whose results on correct code are not always the same; they do not count."""
     excluded: list[str] = []
-    """The tests that fail on a correct engine. If there are others, `breaks` is what those do."""
+    """The tests that fail on a correct engine. If others remain, `breaks` holds their results."""
     cost: float = 0.0
     """The share of the tests that are excluded, in percent."""
     uncounted: dict[str, UncountedResult] = {}

@@ -1,7 +1,7 @@
 """What the doctor found out about an engine: in words, as JSON, and on a terminal.
 
-A diagnosis has kinds and numbers (`harness.doctor.diagnosis`). What is said about it, in the notes
-and about each defect, is decided here once; the terminal, JSON and a template for HTML show it.
+A diagnosis consists of kinds and numbers (`harness.doctor.diagnosis`). This module puts them into
+words, for the notes and for each defect; the terminal, JSON and a template for HTML show these.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def root_of(defect: Defect) -> str:
 
 
 def place_of(defect: Defect) -> str:
-    """Return where a defect is, in parentheses; empty if that is not known."""
+    """Return where a defect is, in parentheses; empty if it is not known."""
     return f" ({defect.site.file}:{defect.site.line})" if defect.site else ""
 
 
@@ -107,11 +107,11 @@ _STORED = {
         "it differentiates functions: a probe is the function, traced for each of its leaves"
     ),
 }
-"""By the kind of engine."""
+"""How values are stored, by the kind of engine."""
 
 
 def storage(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield what storing does to shapes and dtypes."""
+    """Yield how storing a value changes its shape and dtype."""
     found = diagnosis.storage
     if diagnosis.kind in _STORED:
         yield _STORED[diagnosis.kind]
@@ -159,7 +159,7 @@ _UNSUMMED = {
     ("", "crash"): "a gradient of the wrong shape crashes inside the graph",
     ("", "stored"): "a gradient of the wrong shape is passed on silently inside the graph",
 }
-"""What happened to a gradient that was not summed, in a leaf and inside the graph."""
+"""What happened to gradients that were not summed, in a leaf and inside the graph."""
 
 
 def accumulation(diagnosis: Diagnosis) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _reducer(reducer: Reducer) -> Iterator[str]:
 # ----- The summary: what matters, and what to type next -----
 
 MOST_LINES = 15
-"""The number of lines, if the console has 80 columns."""
+"""The maximum number of lines, if the console has 80 columns."""
 
 
 def _show_summary(console: Screen, diagnosis: Diagnosis, argument: str | None) -> None:
@@ -227,7 +227,7 @@ def _show_summary(console: Screen, diagnosis: Diagnosis, argument: str | None) -
 
 
 def _heading(defect: Defect) -> Text:
-    """Return what looks wrong, where, and which break behaves alike."""
+    """Return what looks wrong, where, and which break behaves the same way."""
     line = f"{place_of(defect)} {likeness_of(defect)}".rstrip()
     return Text.assemble((root_of(defect), "bold"), line)
 
@@ -290,7 +290,7 @@ def _row(label: str, text: str | Text) -> RenderableType:
 
 
 def _command(label: str, command: str) -> Text:
-    """Return a row that is printed on one line, however long, so that it can be copied."""
+    """Return a row that is printed on one line, whatever its length, so that it can be copied."""
     return Text.assemble((label.ljust(_COLUMN), "bold"), command)
 
 
@@ -299,7 +299,7 @@ def _height(console: Screen, row: RenderableType) -> int:
 
 
 def _fitting(console: Screen, defects: Sequence[Defect], room: int) -> Iterator[RenderableType]:
-    """Yield as many of the defects as there is room for, at least one, and how many are left."""
+    """Yield as many defects as there is room for, at least one, and the number of the others."""
     for position, defect in enumerate(defects):
         witness = _witness(defect)
         witness.truncate(console.width - 4, overflow="ellipsis")

@@ -1,7 +1,7 @@
 """A kill matrix on a terminal, and as Markdown for documentation and the summary of a CI run.
 
-What is shown is decided by the record: the mark of each break and diagnostic, the families, what is
-lost. Here, and in a template for HTML, it is only drawn.
+The record decides what is shown: the mark of each break and diagnostic, the families, and the
+breaks that nothing catches. This module, like the template for HTML, only draws it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_NAMES = 3
 
 
 def show_matrix(console: Console, matrix: Matrix, *, verbose: bool = False) -> None:
-    """Print the whole matrix; `verbose` adds how each break is caught, with which probes."""
+    """Print the whole matrix; `verbose` adds how each break is caught, and with which probes."""
     engine = matrix.engine
     on = engine.name + (f" with {engine.variant}" if engine.variant else "")
     size = f"{counted(len(matrix.breaks), 'break')} x {len(matrix.diagnostics)} diagnostics"
@@ -155,7 +155,7 @@ def _show_map(console: Console, matrix: Matrix, verbose: bool) -> None:
 
 
 def _legend(console: Console, entries: Sequence[str]) -> None:
-    """Print as many entries per line as fit, without splitting any."""
+    """Print as many entries per line as fit, without splitting an entry."""
     text = "   ".join(entry.replace(" ", "\N{NO-BREAK SPACE}") for entry in entries)
     for line in textwrap.wrap(text, console.width, break_on_hyphens=False):
         console.print(Text(line.replace("\N{NO-BREAK SPACE}", " ")))
@@ -243,7 +243,7 @@ def _show_verdict(console: Console, matrix: Matrix) -> None:
 
 
 def _item(console: Console, text: Text, indent: int = 2) -> None:
-    """Print an indented item: wrapped, without trailing blanks."""
+    """Print an indented item, wrapped and without trailing blanks."""
     for line in text.wrap(console, console.width - indent):
         line.rstrip()
         console.print(Text(" " * indent).append_text(line), soft_wrap=True)

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from harness.training.comparison import TrainingReport
 
 ABOVE = 24
-"""The lines of a window in which the change, the table and Why have to fit."""
+"""The number of lines into which the change, the table and Why have to fit."""
 
 LONGEST = 34
-"""The most lines of a report."""
+"""The maximum number of lines of a report."""
 
 FEWEST_ROWS = 3
 """The table always has at least this many rows."""
@@ -63,7 +63,7 @@ def show_report(
 ) -> None:
     """Print the report on one screen, below the title: the change, the table, and what to do next.
 
-    `following` is what to type for the next page of the track.
+    `following` is the command for the next page of the track.
     """
     show_change(console, report)
     show_outcomes(console, report, probes, predictions)
@@ -110,7 +110,7 @@ def show_lessons(
     say = console.say
     for problem in _unlike_claims(report, say):
         console.print(problem)
-    if report.missing:  # known only here: the libraries run last
+    if report.missing:  # known only now: the libraries run last
         names = some(report.missing, say)
         console.print(Text(say("Not available, see --full: {names}", names=names)))
     caught, missed = verdicts(report, say)
@@ -129,10 +129,10 @@ def show_lessons(
 
 
 def _commands(report: Report, say: Language, width: int) -> str:
-    """Return the commands that show more, with as many in a line as fit."""
+    """Return the commands that show more, as many per line as fit."""
     outcomes = {run.outcome for run in report.runs}
     words = (table_word(outcome, "", ENGLISH) for outcome in WORDS if outcome in outcomes)
-    word = next(words, "outcome").strip().lower()  # in English, which any language accepts
+    word = next(words, "outcome").strip().lower()  # in English, which is accepted in any language
     lines = [say("--full  the whole report")]
     for command in (
         f"harness explain {word}",
@@ -146,11 +146,11 @@ def _commands(report: Report, say: Language, width: int) -> str:
 
 
 BETWEEN = "    "
-"""What is between two commands in a line."""
+"""The space between two commands on a line."""
 
 
 def show_advice(console: Screen, report: Report | TrainingReport) -> None:
-    """Print what the page says in the report, which is about our own engine."""
+    """Print the advice of the page, which is about our own engine."""
     if lines := list(filter(None, _advice(report, console.say))):
         for line in lines:
             console.print(line)
@@ -158,7 +158,7 @@ def show_advice(console: Screen, report: Report | TrainingReport) -> None:
 
 
 def _advice(report: Report | TrainingReport, say: Language) -> tuple[Table | None, ...]:
-    """Return Why, Beware and Write; None in place of one about which the page says nothing."""
+    """Return Why, Beware and Write; None for each that the page does not have."""
     why, check = say(report.why), report.invariant
     if isinstance(report, Report):
         why = why or unexplained(report, say)
@@ -170,7 +170,7 @@ def _advice(report: Report | TrainingReport, say: Language) -> tuple[Table | Non
 
 
 def _labelled(label: str, text: str, say: Language) -> Table | None:
-    """Return a text beside its label; None if there is no text."""
+    """Return a text beside its label, or None if there is no text."""
     if not text:
         return None
     table = columns(GAP)
@@ -181,7 +181,7 @@ def _labelled(label: str, text: str, say: Language) -> Table | None:
 
 
 def _label_width(say: Language) -> int:
-    """Return the columns of a label and of the space after it."""
+    """Return the width of a label and the space after it, in columns."""
     labels = say("Why"), say("Beware"), say("Caught"), say("Missed"), say("Write"), say("Next")
     return max(map(len, labels)) + GAP
 
@@ -189,18 +189,18 @@ def _label_width(say: Language) -> int:
 # ----- The change -----
 
 MOST_OF_A_CHANGE = 6
-"""The most lines of code to show of the change."""
+"""The maximum number of lines of code to show of the change."""
 
 
 def show_change(console: Screen, change: PatchedEngine | Report) -> None:
-    """Print the changed lines of the engine, and where they are."""
+    """Print the changed lines of the engine and their places."""
     for line in _change(console, change):
         console.print(line, no_wrap=True, overflow="ellipsis")
     console.print()
 
 
 def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
-    """Return the changed lines of the engine, with the places; few lines in a wide window."""
+    """Return the changed lines of the engine with their places; a wide window needs fewer lines."""
     say = console.say
     lines: list[Text] = []
     others: list[str] = []
@@ -227,23 +227,23 @@ def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
 # ----- The table -----
 
 NARROW = 70
-"""Below this width, headings are short and columns close together."""
+"""Below this width, headings are short and columns are close together."""
 
 MOST_OF_A_NAME = 12
-"""The most characters to show of an engine's name."""
+"""The maximum number of characters to show of an engine's name."""
 
 GAP = 2
 """The number of spaces between two columns."""
 
 ENOUGH_FOR_A_RESULT = 23
-"""The number of characters for the result, if what a probe computes can be cut for it."""
+"""The width that a result should have: what a probe computes is cut to make room for it."""
 
 LEAST_OF_AN_INPUT = 14
-"""The number of characters of what a probe computes that are never cut."""
+"""The minimum number of characters to show of what a probe computes."""
 
 
 def _most_telling(rows: Sequence[Row], most: int) -> list[Row]:
-    """Return at most this many rows, in order, preferring rows that differ, then wrong results."""
+    """Return at most `most` rows, in order, preferring rows that differ, then wrong results."""
     if len(rows) <= most:
         return list(rows)
     seen: Counter[tuple[object, ...]] = Counter()
@@ -285,7 +285,7 @@ def _table(rows: Sequence[Row], console: Screen, report: Report) -> Text:
     results = [_result(row.run, say, rest + cut, required=required) for row in rows]
     last = say("what comes out")
     longest = max(len(last), *(result.cell_len for result in results))
-    cut = max(0, min(cut, longest - rest))  # what the results do not need
+    cut = max(0, min(cut, longest - rest))  # only what the results need
     widths[label] -= cut
     shown[label] = say("input"), [Text(row.label(widths[label])) for row in rows]
     widths.append(max(rest + cut, 1))
@@ -296,7 +296,7 @@ def _table(rows: Sequence[Row], console: Screen, report: Report) -> Text:
 
 
 def _line(cells: Sequence[Text], widths: Sequence[int], gap: int) -> Text:
-    """Return cells side by side, each cut or padded to its width."""
+    """Return the cells side by side, each cut or padded to its width."""
     padded = []
     for cell, width in zip(cells, widths, strict=True):
         fitted = cell.copy()
@@ -310,7 +310,7 @@ def _line(cells: Sequence[Text], widths: Sequence[int], gap: int) -> Text:
 def _result(run: RunReport, say: Language, width: int, *, required: bool) -> Text:
     """Return the result, in words that fit the width if possible.
 
-    If what the page states is `required`, anything else is said instead.
+    If the result that the page states is `required` and did not occur, that is said instead.
     """
     if run.agrees is False and required:
         return Text(stated(run.expected, say), "bold red")
@@ -333,7 +333,7 @@ _COMPARED = {Kind.SHAPE, Kind.ARRAY, Kind.ENTRIES, Kind.SIZE, Kind.DIGEST}
 
 
 def _compares_arrays(sentence: Message) -> bool:
-    """Whether a sentence, or a part of it, is about an array that is there and differs."""
+    """Whether a sentence, or a part of it, is about an array that exists and differs."""
     parts = (part for part in sentence.arguments.values() if isinstance(part, Message))
     return sentence.kind in _COMPARED or any(map(_compares_arrays, parts))
 
@@ -351,7 +351,7 @@ def _notes(report: Report, rows: Sequence[Row], say: Language) -> Iterator[Text]
 
 
 def _height(console: Screen, *renderables: RenderableType | None) -> int:
-    """Return the number of lines that these take."""
+    """Return the number of lines that these renderables take."""
     shown = [item for item in renderables if item is not None]
     return sum(len(console.render_lines(item, pad=False)) for item in shown)
 
@@ -360,7 +360,7 @@ def _height(console: Screen, *renderables: RenderableType | None) -> int:
 
 
 def _unlike_claims(report: Report, say: Language) -> Iterator[Text]:
-    """Yield the claims of the page about diagnostics that are not as observed."""
+    """Yield the page's claims about diagnostics that differ from what was observed."""
     for claim in report.claims:
         if claim.agrees is False:
             verb = say("caught by") if claim.claim == "caught_by" else say("missed by")
@@ -399,7 +399,7 @@ def _resemblance(report: Report, say: Language) -> Text:
 
 
 def _problems(report: Report, say: Language) -> Iterator[Text]:
-    """Yield what differs from the page, and what could not be judged; nothing if all is well."""
+    """Yield what differs from the page and what could not be judged, if anything."""
     if report.resembles:
         yield _resemblance(report, say)
     if report.misplaced:
@@ -427,7 +427,7 @@ def _problems(report: Report, say: Language) -> Iterator[Text]:
 
 
 def _comparison(report: Report, say: Language) -> Text:
-    """Return how a foreign engine's outcomes compare with those that the page states."""
+    """Return how a foreign engine's outcomes compare with those stated by the page."""
     same, stated = report.agreement
     if not report.runs:
         line = say("Nothing was judged: no probe of this page can run on this engine.")

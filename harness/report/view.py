@@ -1,6 +1,6 @@
 """What is shown of a break: the rows, the words and the marks, decided once for every renderer.
 
-The terminal and HTML draw what this module returns; nothing here knows how.
+The terminal and HTML draw what this module returns; it does not depend on how they draw it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ STYLES: dict[Outcome, tuple[str, str]] = {
     "misplaced": ("?", "bold red"),
     "does-not-apply": ("-", ""),
 }
-"""The sign and the style of each outcome: legible on dark and on light, and without colour."""
+"""The sign and style of each outcome, legible on dark and light backgrounds, and without colour."""
 
 WORDS: dict[Outcome, str] = {
     "silent-corruption": "{mark} SILENT",
     "disguised-correct": "{mark} hidden",
     "crash": "{mark} crash",
 }
-"""Outcomes in one word, which fits a column, after a sign or a number."""
+"""Each outcome in one word that fits a column, after a sign or a number."""
 
 IN_PLACE_HEADING, NARROW_HEADING = "with grad +=", "grad +="
 """The heading of the outcomes in the variant that adds gradients in place, and a shorter one."""
@@ -81,7 +81,7 @@ BRIEF = {
     Kind.ANOTHER_WAY: "right, computed another way",
     Kind.NOTHING_WRONG: "right",
 }
-"""What a table shows in place of sentences of these kinds."""
+"""What a table shows instead of sentences of these kinds."""
 
 
 def marked(outcome: Outcome, say: Language) -> str:
@@ -97,7 +97,7 @@ def table_word(outcome: Outcome, mark: str, say: Language) -> str:
 
 
 def brief(sentence: Message) -> Message:
-    """Return a sentence of the whole report in the table's words."""
+    """Return a sentence of the whole report in the short wording of the table."""
     arguments = {
         name: brief(value) if isinstance(value, Message) else value
         for name, value in sentence.arguments.items()
@@ -107,19 +107,19 @@ def brief(sentence: Message) -> Message:
 
 
 def stated(outcome: str | None, say: Language) -> str:
-    """Return what the page says of a run that ended otherwise."""
+    """Return what the page says about a run that ended differently."""
     return say("the page says {outcome}", outcome=say(outcome or ""))
 
 
 def engine_name(engine: EngineReport, say: Language) -> str:
-    """Return which engine was tested: its name, and the variant that it has."""
+    """Return which engine was tested: its name and its variant."""
     if engine.variant:
         return say("{engine} with {variant}", engine=engine.name, variant=engine.variant)
     return engine.name
 
 
 def some(names: Iterable[str], say: Language, most: int = 4) -> str:
-    """Return the first few names, and how many there are in all."""
+    """Return the first few names, and the total number."""
     listed = list(names)
     first = ", ".join(listed[:most])
     if len(listed) <= most:
@@ -132,18 +132,18 @@ def some(names: Iterable[str], say: Language, most: int = 4) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """A run of changed lines in the engine."""
+    """Consecutive changed lines in the engine."""
 
     file: str
     line: int
     scope: str
     """Empty for the module."""
     code: list[str]
-    """Each line with its sign and a space before it, without the common indentation."""
+    """Each line after its sign and a space, without the common indentation."""
 
 
 def changes_of(change: PatchedEngine | Report) -> list[Change]:
-    """Return the runs of changed lines in a unified diff."""
+    """Return the blocks of consecutive changed lines in a unified diff."""
     blocks: list[tuple[str, int, list[str]]] = []
     file, number, inside = "", 0, False
     for row in change.diff.splitlines():
@@ -165,7 +165,7 @@ def changes_of(change: PatchedEngine | Report) -> list[Change]:
 
 
 def _dedented(code: Sequence[str]) -> list[str]:
-    """Return changed lines without their common indentation, and without empty ones."""
+    """Return the changed lines that are not empty, without their common indentation."""
     written = [row for row in code if row[1:].strip()]
     texts = textwrap.dedent("\n".join(row[1:] for row in written)).splitlines()
     return [f"{row[0]} {text}" for row, text in zip(written, texts, strict=True)]
@@ -185,31 +185,31 @@ def places(sites: Sequence[SiteReport]) -> Iterator[tuple[str, str, str]]:
 # ----- The table of probes -----
 
 MOST_OF_AN_INPUT = 26
-"""The most characters to show of what a probe computes."""
+"""The maximum number of characters to show of what a probe computes."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: a probe, or a probe under one loss if its losses end differently."""
+    """A row of the table: a probe, or a probe with one loss if the outcome depends on the loss."""
 
     run: RunReport
     name: str
     """What the probe computes, or its name."""
     in_place: Outcome | None
-    """What the break does to it in the variant that adds gradients in place."""
+    """The outcome in the variant that adds gradients in place."""
     loss: str = ""
-    """The loss, in a row for one of several; otherwise empty."""
+    """The loss, if the row is for one of several losses; otherwise empty."""
     mark: str = ""
     """What was predicted, if the prediction was wrong; "ok" if it was right."""
 
     def label(self, width: int | None = None) -> str:
-        """Return the name and the loss; of a long name, only as much as fits the width."""
+        """Return the name and the loss; a long name is cut to fit the width."""
         loss = f", {self.loss}" if self.loss else ""
         return (shortened(self.name, width - len(loss)) if width else self.name) + loss
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What this row shows: rows with the same signature show the same."""
+        """What this row shows: rows with equal signatures show the same."""
         run = self.run
         telling = run.outcome, self.in_place, run.kind, run.loss is None, run.better_than_correct
         return *telling, self.mark not in ("", "ok")
@@ -218,7 +218,7 @@ class Row:
 def rows_of(
     report: Report, probes: Sequence[Probe], predictions: Sequence[PredictionReport], say: Language
 ) -> list[Row]:
-    """Return the rows of all runs; the losses of a probe share one if they end alike."""
+    """Return the rows of all runs; losses of a probe with equal outcomes share a row."""
     in_place, names = _in_place(report), names_of(report, probes)
     rows = []
     for probe, group in groupby(report.runs, key=lambda run: run.probe):
@@ -233,7 +233,7 @@ def rows_of(
 
 
 def worst_rows(report: Report, probes: Sequence[Probe]) -> list[Row]:
-    """Return one row for each probe: that of a wrong run, if there is any."""
+    """Return one row for each probe: the row of a wrong run, if there is one."""
     in_place, names = _in_place(report), names_of(report, probes)
     worst: dict[str, RunReport] = {}
     for run in report.runs:
@@ -284,7 +284,7 @@ def _mark(
 
 
 def left_out_by_reason(report: Report, say: Language) -> Iterator[str]:
-    """Yield a line for each reason for which probes cannot be used to judge the engine."""
+    """Yield a line for each reason why probes cannot be used to judge the engine."""
     by_reason = dict[Message, list[str]]()
     for probe, reason in report.left_out.items():
         by_reason.setdefault(reason, []).append(probe)
@@ -294,7 +294,7 @@ def left_out_by_reason(report: Report, say: Language) -> Iterator[str]:
 
 
 def unexplained(report: Report, say: Language) -> str:
-    """Return how the runs end if not as the page explains."""
+    """Return how the runs end, if they do not end as the page explains."""
     if not report.unexplained:
         return ""
     differing, stated = report.unexplained
@@ -311,11 +311,11 @@ def unexplained(report: Report, say: Language) -> str:
 
 
 MOST_GROUPS = 3
-"""The most groups of diagnostics to name."""
+"""The maximum number of groups of diagnostics to name."""
 
 
 def verdicts(report: Report, say: Language) -> tuple[str, str]:
-    """Return which diagnostics caught silent probes, and which missed all of them."""
+    """Return which diagnostics caught silent corruption, and which missed it on every probe."""
     silent = [run for run in report.runs if run.outcome == "silent-corruption"]
     if not silent:
         return _noticed(report, say), ""
@@ -332,7 +332,7 @@ def verdicts(report: Report, say: Language) -> tuple[str, str]:
 
 
 def _noticed(report: Report, say: Language) -> str:
-    """Return what noticed the break if no run is silent: at most, the errors themselves."""
+    """Return what noticed the break if no run is silent: at most the errors themselves."""
     crashed = [run for run in report.runs if run.outcome == "crash"]
     count = sum(bool(run.caught_by) for run in crashed)
     if not crashed:
@@ -351,9 +351,9 @@ def _caught_and_judged(name: str, runs: Sequence[RunReport]) -> tuple[int, int]:
 
 
 def _tally(counts: Mapping[str, tuple[int, int]], silent: int, say: Language) -> str:
-    """Return diagnostics with the number of probes, those with equal numbers together.
+    """Return the diagnostics with their numbers of probes, grouped by equal numbers.
 
-    A diagnostic may judge only some of the silent probes; then the numbers are about these.
+    If a diagnostic can judge only some of the silent probes, its numbers refer to those.
     """
     groups: dict[tuple[int, int], list[str]] = {}
     for name, pair in counts.items():
@@ -377,5 +377,5 @@ MANY_SIZES = 20
 
 
 def is_logarithmic(numbers: Sequence[float]) -> bool:
-    """Whether the scale of finite numbers is logarithmic."""
+    """Whether these finite numbers are drawn on a logarithmic scale."""
     return 0 < MANY_SIZES * min(numbers) < max(numbers)

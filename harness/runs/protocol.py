@@ -48,14 +48,14 @@ SEED = 20260
 
 
 class Recording(StrEnum):
-    """What a job records of its runs."""
+    """What a job records about its runs."""
 
     RESULTS = "results"
-    """Everything that can be compared with another run, and which sites are executed."""
+    """Everything that can be compared with another run, and which sites were executed."""
     INSIDE = "inside"
     """Only the trail of the changed functions and the backward walk."""
     CALLS = "calls"
-    """Only which of the engine's functions are called."""
+    """Only which of the engine's functions were called."""
 
 
 class JobStep(NamedTuple):
@@ -108,8 +108,9 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     def may_share(self, one: int, other: int) -> bool:
         """Whether the probes with these indices may run in one process, one after the other.
 
-        A shared probe leaves our own engine unchanged unless it fails, and an installed library
-        in any case. Any other probe may change them, and the store would keep the run of the next.
+        A shared probe leaves our own engine unchanged unless it fails, and never changes an
+        installed library. Any other probe may change them, which would affect the next run and
+        what is stored of it.
         """
         first, second = self.probes[one], self.probes[other]
         return not self.alone and (one == other or (first.shared and second.shared))

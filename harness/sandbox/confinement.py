@@ -57,7 +57,7 @@ def confine_host(scratch: Path, limits: Limits, control: int) -> bool:
     """Continue as the first process of new namespaces; return whether the kernel grants them.
 
     The process keeps the descriptor `control`, and its privileges within the namespaces, so that it
-    can give each child its own view of the file system. It sees everything itself.
+    can give each child its own view of the file system. It itself sees the whole file system.
     """
     if sys.platform != "linux" or not limits.namespaces or not namespaces_available():
         return False
@@ -170,7 +170,7 @@ def enter_view(view: View, scratch: Path, limits: Limits) -> None:
     _mount_scratch(libc, inside, limits)
     os.chdir(scratch)
     _check(libc.syscall(_SYS_PIVOT_ROOT[platform.machine()], b".", b"."))
-    _check(libc.umount2(b".", _MNT_DETACH))  # the former root, which is on top of the new one
+    _check(libc.umount2(b".", _MNT_DETACH))  # the old root, which is on top of the new one
     os.chdir("/")
     hide((*limits.hidden, *NOT_NEEDED))
     _set_attributes(libc, b"/", 0, _ATTR_RDONLY, 0)
@@ -178,7 +178,7 @@ def enter_view(view: View, scratch: Path, limits: Limits) -> None:
 
 
 def _mount_view(libc: ctypes.CDLL, view: View, root: Path) -> None:
-    """Make the folders and links of a view below `root`, and bind what it exposes there."""
+    """Create the folders and links of a view below `root`, and bind there what it exposes."""
     for path, kind in view.steps.items():
         target = _below(root, Path(path))
         if isinstance(kind, str):
@@ -194,12 +194,12 @@ def _mount_view(libc: ctypes.CDLL, view: View, root: Path) -> None:
 
 
 def _below(root: Path, path: Path) -> Path:
-    """Return where an absolute path is if `root` becomes the root."""
+    """Return the place of an absolute path when `root` stands for `/`."""
     return root / path.relative_to("/")
 
 
 def hide(paths: Iterable[str]) -> None:
-    """Make these folders and files look empty to this process, and read-only.
+    """Make these folders and files appear empty and read-only to this process.
 
     Requires the same as `enter_view`.
     """

@@ -1,7 +1,7 @@
 """What a confined child sees of the file system: a list of folders and files, and nothing else.
 
-The list has Python and what is installed for it, the libraries of the system, and what a task needs
-(`Limits.visible`), such as the folder of the engine. `harness.sandbox.confinement` mounts it.
+The list contains Python and what is installed for it, the libraries of the system, and what a task
+needs (`Limits.visible`), such as the engine's folder. `harness.sandbox.confinement` mounts it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SYSTEM = (
     *("/etc/os-release", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group"),
     *("/sys/devices/system/cpu", "/sys/devices/system/node"),
 )
-"""Programs, libraries, and what these read. The C library looks up users in `/etc/passwd`."""
+"""Programs, libraries, and the files they read. The C library looks up users in `/etc/passwd`."""
 
 _OF_PYTHON = ("bin", "lib", "lib32", "lib64", "include", "share/zoneinfo", "pyvenv.cfg")
-"""What belongs to Python in a prefix: the folder may hold a whole project, too."""
+"""What belongs to Python in a prefix: the folder may also contain a whole project."""
 
 _OURS = ("harness", "minigrad")
 """Our packages that a child imports. It receives pages and probes as text."""
@@ -41,7 +41,7 @@ _MOST_LINKS = 40
 
 
 class Kind(Enum):
-    """What stands at a path of a view, besides symbolic links."""
+    """What a path of a view is, if it is not a symbolic link."""
 
     FOLDER = "a folder on the way to another path"
     EXPOSED = "the folder or file itself, with everything in it"
@@ -52,10 +52,10 @@ class View:
 
     def __init__(self, steps: dict[str, Kind | str] | None = None) -> None:
         self.steps = {} if steps is None else steps
-        """What stands at each path; a text is the target of a symbolic link."""
+        """What each path is; a string is the target of a symbolic link."""
 
     def copy(self) -> View:
-        """Return a view to which more can be added."""
+        """Return a copy of this view, to which more can be added."""
         return View(dict(self.steps))
 
     def add(self, path: str | Path) -> None:
@@ -94,12 +94,12 @@ class View:
 
 
 def _parts(path: str) -> list[str]:
-    """Return the parts of a path, the last one first."""
+    """Return the parts of a path in reverse order."""
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 
 def installed() -> View:
-    """Return the view of this interpreter, and of everything that it can import."""
+    """Return the view that contains this interpreter and everything that it can import."""
     view = View()
     for path in (*_SYSTEM, *_of_python(), *_importable()):
         view.add(path)
@@ -107,7 +107,7 @@ def installed() -> View:
 
 
 def not_whole() -> set[str]:
-    """Return folders of which nothing is shown just because one file in them is needed."""
+    """Return folders that are not shown as a whole just because one file in them is needed."""
     folders = [Path.home(), Path(tempfile.gettempdir())]
     if not PACKAGES.name.endswith("-packages"):  # a clone of our repository
         folders.append(PACKAGES)
@@ -121,7 +121,7 @@ def _of_python() -> Iterator[str]:
 
 
 def _importable() -> Iterator[str]:
-    """Yield folders of installed packages whole, and of any other folder only what is imported."""
+    """Yield whole folders of installed packages, and only the modules of any other folder."""
     yield from (str(PACKAGES / name) for name in _OURS)
     apart = not_whole()
     for folder in map(Path.absolute, map(Path, sys.path)):
