@@ -3,7 +3,8 @@
 A break is composed so that it looks like its twin (see `harness.grade.twins`), but code that
 inspects two versions of a program can tell them apart. So the suite's process shows no code of the
 engine at all. What is refused depends on the object, not on the caller: no caller may read the code
-of an engine's function, frame or traceback, and every caller may read everything else.
+of an engine's function, frame or traceback. Functions that lead from an object to all others, such
+as `gc.get_objects`, are refused to everyone. Every caller may read everything else.
 
 What must stay secret is held by a generator, the *keeper*. Only its frame refers to the key, to the
 code that replaces other code, and to the functions that handle both. Python cannot look into a
