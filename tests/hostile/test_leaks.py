@@ -85,13 +85,14 @@ REFUSED = {
         "from harness.grade.protocol import Raised\n"
         "made = confined.Collected\n"
         "forged = made([], SECRET, 'raised', SECRET, Raised(SECRET, SECRET, SECRET))\n"
-        "confined.Collected = lambda *_: forged\n"
+        "confined.Collected = lambda *_, **__: forged\n"
     ),
     "forged ids": (
         "from harness.grade import confined\n"
         "made = confined.Collected\n"
         "name = 'test_suite.py::' + '::'.join(SECRET)\n"
-        "confined.Collected = lambda tests: made([name + '::x' * i for i in range(len(tests))])\n"
+        "ids = (name + '::x' * i for i in range(100))\n"
+        "confined.Collected = lambda tests, **_: made([next(ids) for _ in tests])\n"
         "x, y, z, p, l, u, g, h, _ = range(9)\ndef test_a():\n    assert False\n"
     ),
     "on a variant": (
