@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from harness.core.errors import PageError
 from harness.core.message import message
@@ -62,8 +63,8 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
     name = str(path)
     data = None
     try:
-        if stat.S_ISREG(path.stat().st_mode):  # a pipe would block, and a device may never end
-            with os.fdopen(os.open(path, os.O_RDONLY | _NOT_BLOCKING), "rb") as file:
+        if file := open_regular(path):
+            with file:
                 data = file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
@@ -80,6 +81,21 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
         problem = message("it is too large: at most {most} bytes are allowed", most=most)
         raise PageError(name, 1, problem, "shorten it, or split it into several files")
     return data
+
+
+def open_regular(path: Path) -> BinaryIO | None:
+    """Open a file for reading; None unless it is a regular file, after following links.
+
+    Opening a pipe would block, and a device may never end. Raises OSError, and ValueError for a
+    null character in the path.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        return None
+    file = os.fdopen(os.open(path, os.O_RDONLY | _NOT_BLOCKING), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it has been replaced since
+        file.close()
+        return None
+    return file
 
 
 def require_utf8(path: Path) -> None:

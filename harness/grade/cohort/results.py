@@ -18,7 +18,6 @@ import fcntl
 import hashlib
 import os
 import re
-import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +28,7 @@ from typing import Annotated, BinaryIO, Generic, TypeVar
 
 import msgspec
 
+from harness.core import open_regular
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.files import PRIVATE, unwritable, write_file
 from harness.core.message import message
@@ -158,13 +158,9 @@ def _read(file: Path, kind: type[Stored]) -> Stored | None:
 
 
 def _open_regular(file: Path) -> BinaryIO:
-    """Open a regular file for reading: a pipe would block, and a device may never end.
-
-    Raises OSError.
-    """
-    opened = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
-    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-        opened.close()
+    """Open a file for reading. Raises OSError unless it is a regular file."""
+    opened = open_regular(file)
+    if opened is None:
         raise OSError(errno.EINVAL, "it is not a regular file")
     return opened
 
