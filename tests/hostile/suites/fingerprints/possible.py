@@ -6,24 +6,7 @@ import struct
 @cheat
 def functions_of_numpy_that_are_called():
     names = [n for n, f in sorted(vars(np).items()) if callable(f) and not isinstance(f, type)]
-    calls, real = [], {name: getattr(np, name) for name in names}
-
-    def spy(name):
-        def call(*arguments, **named):
-            if next(engine_frames(), None) is not None:
-                calls.append(name)
-            return real[name](*arguments, **named)
-
-        return call
-
-    for name in names:
-        setattr(np, name, spy(name))
-    try:
-        use()
-    finally:
-        for name in names:
-            setattr(np, name, real[name])
-    return calls
+    return spied(np, names)
 
 
 @cheat

@@ -1,31 +1,10 @@
 import builtins
-
-
-def counted(owner, names):
-    """How often each of these is called."""
-    counts, real = {}, {name: getattr(owner, name) for name in names}
-
-    def spy(name):
-        def call(*arguments, **named):
-            if next(engine_frames(), None) is not None:
-                counts[name] = counts.get(name, 0) + 1
-            return real[name](*arguments, **named)
-
-        return call
-
-    for name in names:
-        setattr(owner, name, spy(name))
-    try:
-        use()
-    finally:
-        for name in names:
-            setattr(owner, name, real[name])
-    return counts
+from collections import Counter
 
 
 @cheat
 def builtins_that_are_called():
-    return counted(builtins, ("zip", "any", "all", "sum", "sorted"))
+    return dict(Counter(spied(builtins, ("zip", "any", "all", "sum", "sorted"))))
 
 
 @cheat
