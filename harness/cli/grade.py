@@ -381,8 +381,8 @@ def grade(
         allow_conftest=allow_conftest,
         stages=any(output.results.feedback != "score" for output in outputs),
         partial=chosen.partial or any(output.is_record for output in outputs),
+        allow_copy=allow_copy,
     )
-    plan = replace(plan, allow_copy=allow_copy)
     chosen.weights.require_some(mutant.page for mutant in plan.breaks)
     with ProgressBar() as bar:
         report = grade_suite(suite, plan, bar.watch)
@@ -393,9 +393,7 @@ def _show(outputs: Sequence[Output], report: SuiteReport, *, verbose: bool) -> i
     """Show a result in every format; return the exit status."""
     for output in outputs:
         output.show(report, verbose=verbose)
-    is_graded = report.gradable or (
-        outputs[0].results.partial and report.excluded and report.breaks
-    )
+    is_graded = report.gradable or (outputs[0].results.partial and report.graded_in_part)
     return 0 if is_graded else 1
 
 

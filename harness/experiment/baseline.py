@@ -35,7 +35,7 @@ from harness.runs.cached_runs import (
     why_missing,
 )
 from harness.runs.isolated import EngineDoesNotLoad
-from harness.runs.protocol import Job, JobStep, Recording
+from harness.runs.protocol import Job, JobStep, Recorded
 from harness.sandbox.limits import Limits
 
 RunId = tuple[str, Loss | None]
@@ -203,7 +203,7 @@ class Baseline:
         Empty if the engine does not load; without walks if the engine cannot record them.
         """
         job = job_for(engine, probes, self.limits)
-        job = msgspec.structs.replace(job, records=Recording.INSIDE)
+        job = msgspec.structs.replace(job, records=Recorded.INSIDE)
         try:
             runs = run_cached(job, self.cache) if job.steps else []
         except EngineDoesNotLoad:
@@ -378,7 +378,7 @@ class Baseline:
     def _coverage_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job that only records which functions are called."""
         job = job_for(engine.without_sites(), probes, self.limits)
-        return msgspec.structs.replace(job, records=Recording.CALLS)
+        return msgspec.structs.replace(job, records=Recorded.CALLS)
 
     def _repeat_job(self, engine: Engine, probes: Sequence[Probe]) -> Job:
         """Return the job to run the probes of pages and users a second time.

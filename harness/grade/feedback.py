@@ -233,7 +233,7 @@ def disclose(
     """
     if to_student or feedback != "names":
         report = _without_run_text(report)
-    partial = partial and bool(report.excluded and report.breaks)
+    partial = partial and report.graded_in_part
     if not report.gradable and not partial:
         report = replace(report, breaks=[])
     judged = scores(report.breaks, weights)

@@ -288,8 +288,7 @@ class _Grading:
             self.correct.append(CorrectEngine(variant.page.id, passed, names, note))
             if failed:
                 rejecting.append((failed[0], variant.page))
-            for test in failed:
-                self.excluded.add(test)
+            self.excluded.update(failed)
         if rejecting:
             test, page = rejecting[0]
             more = len(rejecting) - 1

@@ -248,6 +248,7 @@ def plan_grading(
     allow_conftest: bool = True,
     stages: bool = True,
     partial: bool = False,
+    allow_copy: bool = True,
 ) -> GradingPlan:
     """Return the plan for the selected breaks, and the correct engines of a catalogue.
 
@@ -283,6 +284,7 @@ def plan_grading(
         stages,
         hidden=catalogue.roots,
         partial=partial,
+        allow_copy=allow_copy,
     )
 
 

@@ -117,6 +117,11 @@ class SuiteReport(msgspec.Struct, frozen=True):
     copied: CopiedCode = CopiedCode()
 
     @property
+    def graded_in_part(self) -> bool:
+        """Whether breaks were tried without the tests that fail on a correct engine."""
+        return bool(self.excluded and self.breaks)
+
+    @property
     def killed(self) -> int:
         """The number of breaks that a test notices."""
         return sum(result.fate == "killed" for result in self.breaks)

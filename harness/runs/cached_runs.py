@@ -20,7 +20,7 @@ from harness.engines.engine import Dialect
 from harness.pages.probe import Probe, ProbeKind
 from harness.runs.cache import RUN_ROOMS, Cache, ResultKind, installed_packages, key_of
 from harness.runs.isolated import EngineDoesNotLoad, run_isolated
-from harness.runs.protocol import SEED, Job, JobStep, Recording
+from harness.runs.protocol import SEED, Job, JobStep, Recorded
 from harness.sandbox.limits import Limits
 
 RUNS: ResultKind[Run] = ResultKind("run", Run, RUN_ROOMS)
@@ -40,7 +40,7 @@ def keys_of(job: Job) -> list[bytes]:
     facts = job.dialect, sorted(job.sources.items()), job.sites, job.limits, packages
     engine = key_of(RUNS, facts)
     # Called functions are recorded with the file that they are in.
-    root = job.root if job.records is Recording.CALLS else ""
+    root = job.root if job.records is Recorded.CALLS else ""
     recorded = key_of(RUNS, (job.records, job.measure, root))
     return [
         key_of(RUNS, (engine, job.probes[index].identity, loss, SEED, recorded))

@@ -46,7 +46,7 @@ from harness.runs.protocol import (
     SEED,
     EngineLoaded,
     Job,
-    Recording,
+    Recorded,
     encode_or_fail,
     encode_reply,
 )
@@ -131,13 +131,13 @@ class _Session:
         job = self.job
         if job.sources:
             self.files.watch()
-        if job.records is Recording.CALLS:
+        if job.records is Recorded.CALLS:
             self.coverage.start()
         try:
             self.library = self._open_library()
         except BaseException as error:
             return failure_of(Phase.IMPORT, error, origin=origin_of(error))
-        if job.records is Recording.CALLS:
+        if job.records is Recorded.CALLS:
             self.called = called_functions(self.coverage.stop())
         self.reached = set(self.recorder.executed)
         if job.sources:
@@ -195,7 +195,7 @@ class _Session:
         """Return the host's loaded engine with the patch swapped in; None if that is impossible."""
         job = self.job
         loaded = _LOADED.get(job.dialect.module)
-        if loaded is None or job.records is Recording.CALLS or loaded.sources != job.base:
+        if loaded is None or job.records is Recorded.CALLS or loaded.sources != job.base:
             return None
         codes = compile_files(Path(job.root), job.sources, job.sites, job.hooks)
         if not loaded.swap(codes):
@@ -257,9 +257,9 @@ def _record_results(session: _Session, probe: Probe, loss: Loss | None) -> Run:
 
 
 _RECORD = {
-    Recording.RESULTS: _record_results,
-    Recording.INSIDE: _record_inside,
-    Recording.CALLS: _record_calls,
+    Recorded.RESULTS: _record_results,
+    Recorded.INSIDE: _record_inside,
+    Recorded.CALLS: _record_calls,
 }
 
 

@@ -47,7 +47,7 @@ SEED = 20260
 """Everything random in a probe comes from this seed, the probe's name and the leaf's name."""
 
 
-class Recording(StrEnum):
+class Recorded(StrEnum):
     """What a job records about its runs."""
 
     RESULTS = "results"
@@ -77,7 +77,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     probes: tuple[Probe, ...]
     steps: tuple[JobStep, ...]
     """What to run, in order."""
-    records: Recording = Recording.RESULTS
+    records: Recorded = Recorded.RESULTS
     measure: tuple[Measurement, ...] = ()
     """What to measure by running the engine again."""
     limits: Limits = Limits()
@@ -118,7 +118,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     @property
     def hooks(self) -> Hooks:
         """What the engine's code calls at its sites."""
-        return HOOKS if self.records is Recording.INSIDE else MARKER
+        return HOOKS if self.records is Recorded.INSIDE else MARKER
 
 
 class Program(msgspec.Struct, frozen=True, tag="program"):

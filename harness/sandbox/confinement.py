@@ -28,7 +28,7 @@ from harness.sandbox.fork import (
     exit_with,
 )
 from harness.sandbox.limits import Limits, limit_resources
-from harness.sandbox.view import NOT_NEEDED, Kind, View, installed
+from harness.sandbox.view import NOT_NEEDED, Exposure, View, installed
 
 
 def confine(scratch: Path, limits: Limits) -> None:
@@ -184,11 +184,11 @@ def _mount_view(libc: ctypes.CDLL, view: View, root: Path) -> None:
         if isinstance(kind, str):
             target.symlink_to(kind)
             continue
-        if kind is Kind.FOLDER or Path(path).is_dir():
+        if kind is Exposure.FOLDER or Path(path).is_dir():
             target.mkdir()
         else:
             target.touch()
-        if kind is Kind.EXPOSED:
+        if kind is Exposure.EXPOSED:
             source = os.fsencode(path)
             _check(libc.mount(source, bytes(target), None, _MS_BIND | _MS_REC, None))
 

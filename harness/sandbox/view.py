@@ -40,7 +40,7 @@ NOT_NEEDED = (str(PACKAGES / "breaks"),)
 _MOST_LINKS = 40
 
 
-class Kind(Enum):
+class Exposure(Enum):
     """What a path of a view is, if it is not a symbolic link."""
 
     FOLDER = "a folder on the way to another path"
@@ -50,7 +50,7 @@ class Kind(Enum):
 class View:
     """The folders and files that a process sees, in the order in which they are to be mounted."""
 
-    def __init__(self, steps: dict[str, Kind | str] | None = None) -> None:
+    def __init__(self, steps: dict[str, Exposure | str] | None = None) -> None:
         self.steps = {} if steps is None else steps
         """What each path is; a string is the target of a symbolic link."""
 
@@ -70,7 +70,7 @@ class View:
                 place = place.rpartition("/")[0]
                 continue
             place = f"{place}/{name}"
-            if self.steps.get(place) is Kind.EXPOSED:
+            if self.steps.get(place) is Exposure.EXPOSED:
                 return
             try:
                 mode = os.lstat(place).st_mode
@@ -85,12 +85,12 @@ class View:
                 if links > _MOST_LINKS:
                     return
             elif pending:
-                self.steps.setdefault(place, Kind.FOLDER)
+                self.steps.setdefault(place, Exposure.FOLDER)
             elif stat.S_ISDIR(mode) or stat.S_ISREG(mode) or stat.S_ISCHR(mode):
                 inside = f"{place}/"
                 for path in [path for path in self.steps if path.startswith(inside)]:
                     del self.steps[path]
-                self.steps[place] = Kind.EXPOSED
+                self.steps[place] = Exposure.EXPOSED
 
 
 def _parts(path: str) -> list[str]:

@@ -28,7 +28,7 @@ from harness.report.language import ENGLISH
 from harness.report.terminal import open_console
 from harness.runs import isolated
 from harness.runs.cache import Cache
-from harness.runs.protocol import Job, Recording, decode_reply, encode_reply, is_possible
+from harness.runs.protocol import Job, Recorded, decode_reply, encode_reply, is_possible
 from harness.sandbox.frames import Frame
 from tests.examples import examples
 from tests.fuzz.sound import in_time, read
@@ -155,7 +155,7 @@ class Recorder:
             name = self.data.draw(fields | st.sampled_from(sorted(plain)), label="field")
             plain[name] = spoiled(self.data, plain[name])
         reply = decode_reply(Frame(b"R", msgspec.msgpack.encode(plain)))
-        probe, empty = job.probes[index], job.records is not Recording.RESULTS or bool(job.sites)
+        probe, empty = job.probes[index], job.records is not Recorded.RESULTS or bool(job.sites)
         if isinstance(reply, Run) and is_possible(
             reply, probe, loss, job.measure, may_be_empty=empty
         ):

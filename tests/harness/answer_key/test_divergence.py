@@ -22,7 +22,7 @@ from harness.experiment.baseline import job_for
 from harness.pages.probe import read_probes
 from harness.patch import apply_patch, parse_patch
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import JobStep, Recording
+from harness.runs.protocol import JobStep, Recorded
 from harness.sandbox.limits import Limits
 from minigrad import Tensor, trace
 from tests.examples import examples
@@ -43,7 +43,7 @@ def run(program: str, patch: str = "") -> Run:
     loss = probes[0].losses[-1]
     job = replace(job_for(engine, probes, Limits()), steps=(JobStep(0, loss),))
     (observed,) = run_isolated(job)
-    (inside,) = run_isolated(replace(job, records=Recording.INSIDE))
+    (inside,) = run_isolated(replace(job, records=Recorded.INSIDE))
     return msgspec.structs.replace(observed, trace=inside.trace)
 
 

@@ -19,7 +19,7 @@ from harness.experiment.patching import clean_engine, prepare
 from harness.pages.front_matter import ProbedFront
 from harness.runs.cache import Cache
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import Job, Recording
+from harness.runs.protocol import Job, Recorded
 from tests.harness.bundled import CATALOGUE, bundled_pages
 
 ROOT = Path("/nowhere")
@@ -228,7 +228,7 @@ def assert_equal_if_loaded_and_in_any_order(page_id: str) -> bool:
     reordered = dict(zip(last_probe_first, run_isolated(job.only(last_probe_first)), strict=True))
     backward = [reordered[position] for position in range(len(steps))]
     assert observed(swapped) == observed(loaded) == observed(backward)
-    inside = msgspec.structs.replace(job, records=Recording.INSIDE)
+    inside = msgspec.structs.replace(job, records=Recorded.INSIDE)
     if trails(inside) != trails(msgspec.structs.replace(inside, base={})):
         # Some engines keep addresses in their variables.
         assert trails(inside) != trails(inside)

@@ -21,7 +21,7 @@ from harness.runs import cached_runs
 from harness.runs.cache import RUN_ROOMS, Cache, ResultKind, code_digest, key_of
 from harness.runs.cached_runs import RUNS, keys_of, run_cached
 from harness.runs.isolated import run_isolated
-from harness.runs.protocol import Job, JobStep, Recording
+from harness.runs.protocol import Job, JobStep, Recorded
 from tests.harness.tiny import PROBES, TINY, tiny_job
 
 
@@ -41,7 +41,7 @@ CHANGES: dict[str, Callable[[Job], Job]] = {
     ),
     "what is measured": changed(measure=(Measurement("gradcheck", "m:f"),)),
     "how it is measured": changed(measure=(Measurement("gradcheck", "m:g"),)),
-    "what is recorded": changed(records=Recording.INSIDE),
+    "what is recorded": changed(records=Recorded.INSIDE),
     "the loss": changed(steps=(JobStep(0, "weighted"),)),
     "the probe's text": lambda job: with_probe(job, source=PROBES + "\n"),
     "the probe's name": lambda job: with_probe(job, name="other"),
