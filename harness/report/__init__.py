@@ -17,8 +17,7 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.files import unwritable
-from harness.core.message import as_text, message
-from harness.core.vocabulary import visible
+from harness.core.message import as_text, message, visible
 
 if TYPE_CHECKING:
     from harness.report.terminal import Screen

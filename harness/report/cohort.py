@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from harness.core.vocabulary import shortened, some, visible
+from harness.core.message import shortened, some, visible
 from harness.grade.cohort.tally import SubmissionRow, Tally
 from harness.report.terminal import ProgressBar, counted
 

@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.message import message
-from harness.core.vocabulary import shortened, some, visible
+from harness.core.message import message, shortened, some, visible
 from harness.matrix.records import BreakRow, Difference, Mark, Matrix, by_family
 from harness.report.terminal import MOST_OF_A_REASON, counted
 from harness.report.view import STYLES

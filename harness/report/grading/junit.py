@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.core.errors import EnvironmentProblem
-from harness.core.vocabulary import visible
+from harness.core.message import visible
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.report.grading.sentences import refusals, sentence
 

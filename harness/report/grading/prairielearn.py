@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from harness.core.vocabulary import shortened
+from harness.core.message import shortened
 from harness.grade.feedback import Grade
 from harness.report import to_json
 from harness.report.grading.rows import GradePart, rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.core.vocabulary import Stage, shortened, some, visible
+from harness.core.message import shortened, some, visible
+from harness.core.vocabulary import Stage
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.grade.suite import UncountedResult
 

@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.core.vocabulary import some, visible
+from harness.core.message import some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.grade.suite import CopiedCode, Score, SuiteReport
 from harness.report.grading.sentences import (
