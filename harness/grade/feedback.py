@@ -23,7 +23,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from harness.core.vocabulary import Stage, visible
+from harness.core.message import visible
+from harness.core.vocabulary import Stage
 from harness.grade.files import Said, SubmittedFiles
 from harness.grade.protocol import MOST_TESTS, Collected, Raised
 from harness.grade.suite import (

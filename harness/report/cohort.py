@@ -10,8 +10,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from harness.core.vocabulary import shortened, some, visible
+from harness.core.message import shortened, some, visible
 from harness.grade.cohort.tally import SubmissionRow, Tally
+from harness.grade.suite import Fate
+from harness.report import markdown_table
 from harness.report.terminal import ProgressBar, counted
 
 MOST = 10
@@ -71,30 +73,35 @@ def as_table(tally: Tally) -> dict[str, object]:
 
 def to_markdown(tally: Tally) -> bytes:
     """Return a table of the breaks: first those that most submissions miss."""
-    number = len(tally.gradable)
-    columns = ["break", "family", "level", "missed", "killed", "survived", "not reached"]
-    columns += ["recognised", "missed by"]
+    fates: tuple[Fate, ...] = ("killed", "survived", "not-reached", "recognised")
+    numbers = ["level", "missed", *(fate.replace("-", " ") for fate in fates)]
+    rows = (
+        [
+            f"`{count.break_}`",
+            count.family,
+            str(count.level),
+            f"{count.missed / count.fates.total():.0%}",
+            *(str(count.fates[fate]) for fate in fates),
+            some([_plain(name) for name in count.missed_by], MOST),
+        ]
+        for count in tally.breaks
+    )
+    gradable = len(tally.gradable)
     lines = [
         "# Which breaks the cohort misses",
         "",
-        f"{counted(len(tally.rows), 'submission')}, {number} of them gradable.",
+        f"{counted(len(tally.rows), 'submission')}, {gradable} of them gradable.",
         "",
-        f"| {' | '.join(columns)} |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+        *markdown_table(["break", "family", *numbers, "missed by"], rows, numbers),
+        "",
     ]
-    for count in tally.breaks:
-        share = count.missed / count.fates.total()
-        cells = [f"`{count.break_}`", count.family, str(count.level), f"{share:.0%}"]
-        for fate in ("killed", "survived", "not-reached", "recognised"):
-            cells.append(str(count.fates[fate]))
-        cells.append(some([_plain(name) for name in count.missed_by], MOST))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""]).encode()
+    return "\n".join(lines).encode()
 
 
 def _plain(name: str) -> str:
     """Return the name of a submission without what has a meaning in Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", shortened(visible(name), 60))
+    # `markdown_table` escapes `|`.
+    return re.sub(r"([\\`*_{}\[\]<>#])", r"\\\1", shortened(visible(name), 60))
 
 
 def summary(tally: Tally) -> Iterator[str]:
