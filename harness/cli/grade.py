@@ -25,6 +25,29 @@ if TYPE_CHECKING:
     from harness.report.grading import Format
     from harness.report.language import Language
 
+
+def complete_format(incomplete: str) -> list[str]:
+    """Return the formats that begin with what was typed, for the shell's completion."""
+    from harness.report.grading import FORMATS
+
+    return [name for name in FORMATS if name.startswith(incomplete)]
+
+
+def complete_output(incomplete: str) -> list[str]:
+    """Return the formats of `harness grade`, which also writes records."""
+    return [*complete_format(incomplete), *([RECORD] if RECORD.startswith(incomplete) else ())]
+
+
+def complete_feedback(incomplete: str) -> list[str]:
+    """Return the levels of feedback that begin with what was typed."""
+    from harness.grade.feedback import Feedback
+
+    return [name for name in get_args(Feedback) if name.startswith(incomplete)]
+
+
+RECORD = "record"
+"""The format that `--from` reads."""
+
 Selection = Annotated[
     str,
     typer.Option(
@@ -72,6 +95,7 @@ FeedbackName = Annotated[
     typer.Option(
         "--feedback",
         metavar="LEVEL",
+        autocompletion=complete_feedback,
         help="What is shown: `score`, `stage` or `names`; `stage` by default in formats for "
         "students, else `names`.",
     ),
@@ -96,6 +120,7 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
+        autocompletion=complete_format,
         help="`text`, `json`, `html`, `junit`, `gradescope`, `prairielearn` or `sarif`.",
     ),
 ]
@@ -197,9 +222,6 @@ def _choice(option: str, value: str, choices: Sequence[_Choice]) -> _Choice:
 
 # ----- `harness grade`: one suite, in any number of formats -----
 
-RECORD = "record"
-"""The format that `--from` reads."""
-
 _LARGEST_RECORD = 64 * 1024 * 1024
 
 
@@ -240,9 +262,11 @@ def open_outputs(
     a file.
     """
     from harness.report import require_writable
-    from harness.report.grading import FOR_STUDENTS
+    from harness.report.grading import FOR_STUDENTS, FORMATS
 
     chosen = [(name, Path(file) if file else None) for name, _, file in map(_parted, forms)]
+    for name, _ in chosen:
+        _choice("--format", name, (*FORMATS, RECORD))
     printed = [name for name, file in chosen if file is None]
     if len(printed) > 1:
         listed = ", ".join(printed)
@@ -319,6 +343,7 @@ def grade(
         typer.Option(
             "--format",
             metavar="FORMAT[=FILE]",
+            autocompletion=complete_output,
             help="`text`, `json`, `html`, `junit`, `gradescope`, `prairielearn`, `sarif`, or "
             "`record` for `--from`; may be repeated, with a file each.",
         ),
