@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, HtmlLang, Json, NoCache, Only
+from harness.cli.options import Breaks, EngineName, HtmlFile, HtmlLang, Json, NoCache, Only
 from harness.cli.session import CommandSession, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
@@ -478,6 +478,15 @@ def cohort(
     breaks: Breaks = None,
     seed: Seed = None,
     allow_conftest: AllowConftest = True,
+    allow_copy: AllowCopy = True,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--again",
+            metavar="NAME",
+            help="Grade this submission even if it has a result; may be repeated.",
+        ),
+    ] = None,
     limit: Limit = 20,
     submission_limit: Annotated[
         float,
@@ -509,6 +518,7 @@ def cohort(
     weights: WeightsFile = None,
     partial: Partial = None,
     form: FormatName = None,
+    html: HtmlFile = None,
     lang: HtmlLang = None,
     json: Json = False,
     no_cache: NoCache = False,
@@ -527,6 +537,7 @@ def cohort(
     results = open_results(
         session, feedback=feedback, weights=weights, form=form, lang=lang, partial=partial
     )
+    _require_page(html)
     results.weights.require_some(selected(session.catalogue, select))
     options = SuiteOptions(
         breaks=[str(path.resolve()) for path in breaks or ()],
@@ -534,6 +545,7 @@ def cohort(
         selection=select,
         correct=correct,
         allow_conftest=allow_conftest,
+        allow_copy=allow_copy,
         limit=limit,
         cached=not no_cache,
         hidden=[str(folder.resolve()), str(out.resolve())],
@@ -555,6 +567,7 @@ def cohort(
                 pool,
                 shard=share,
                 seed=seed.encode() if seed is not None else None,
+                again=again or (),
                 progress=progress.watch,
             )
         except (KeyboardInterrupt, Terminated) as request:
@@ -567,7 +580,9 @@ def cohort(
         print(f"All {progress.total} submissions of shard {shard} are graded.")
         print(f"next, with all {share.of} shards: harness merge {out} ... --out DIR")
         return 0
-    return show_cohort(out, roster, results, feedback=bool(feedback or form))
+    return show_cohort(
+        out, roster, results, feedback=bool(feedback or form), html=html, lang=lang, again=again
+    )
 
 
 def _engine_argument(name: str | None) -> str | None:
@@ -586,14 +601,33 @@ def _say_how_to_continue(done: int, total: int) -> None:
     print(f"harness: stopped; {done} of {total} submissions are graded{rest}", file=sys.stderr)
 
 
-def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedback: bool) -> int:
+def _require_page(html: Path | None) -> None:
+    """Raise EnvironmentProblem if no HTML file can be written there."""
+    if html:
+        from harness.report import html_room, require_writable
+
+        require_writable(html)
+        html_room("reports")
+
+
+def show_cohort(
+    out: Path,
+    roster: Mapping[str, str],
+    results: Results,
+    *,
+    feedback: bool,
+    html: Path | None = None,
+    lang: str | None = None,
+    again: Iterable[str] | None = None,
+) -> int:
     """Write and print the results; return 3 if the grader failed at one, and otherwise 0.
 
-    With `feedback`, also write what each author may see.
+    With `feedback`, also write what each author may see. `html` is a file for the class page, and
+    `again` are the submissions that were to be graded again.
     """
     from harness.core.files import PRIVATE, write_file
     from harness.grade.cohort.tally import tally
-    from harness.report.cohort import as_table, summary, to_csv, to_markdown
+    from harness.report.cohort import as_table, regraded, summary, to_csv, to_markdown
 
     result = tally(out, roster, results.weights, partial=results.partial)
     if result.missing:
@@ -611,9 +645,18 @@ def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedb
     files = ["scores.csv", "missed.md"]
     if feedback:
         files.append(f"feedback/ ({_write_feedback(out, roster, results)} files)")
+    if html:
+        from harness.report import html_room
+
+        say = _language(results.session, lang)
+        titles = {page.id: page.title for page in results.session.catalogue.valid_pages()}
+        write_file(html, html_room("reports").cohort_page(result, titles, say), PRIVATE)
     if results.session.json:
         print_json(as_table(result))
     else:
+        for name in again or ():
+            if scores := result.history.get(name):  # none if the grader failed
+                print(regraded(name, scores))
         for line in summary(result):
             print(line)
         print(f"Written to {out}: {', '.join(files)}")
@@ -654,6 +697,7 @@ def merge(
     weights: WeightsFile = None,
     partial: Partial = None,
     form: FormatName = None,
+    html: HtmlFile = None,
     lang: HtmlLang = None,
     json: Json = False,
 ) -> int:
@@ -664,5 +708,6 @@ def merge(
     results = open_results(
         session, feedback=feedback, weights=weights, form=form, lang=lang, partial=partial
     )
+    _require_page(html)
     roster = merge_shards(folders, out)
-    return show_cohort(out, roster, results, feedback=bool(feedback or form))
+    return show_cohort(out, roster, results, feedback=bool(feedback or form), html=html, lang=lang)
