@@ -96,6 +96,9 @@ class SurveyStep(msgspec.Struct, frozen=True):
     """Whether a rule reads its operands when it runs, and not in the forward pass."""
     dtype: Name = "float64"
     """The dtype in which float64 data is stored."""
+    one_op: dict[Name, Name] = {}
+    """How probes of one op ended with this way to call the engine, by what they compute: right,
+    scaled (wrong, but in proportion to the cotangent), filled, empty, or an exception's name."""
     shape_changes: list[ShapeChange] = []
     """How storing data changes its shape."""
     reducers: list[Reducer] = []

@@ -74,11 +74,12 @@ class Attempts:
             return False
         return True
 
-    def note(self, expression: str, error: BaseException) -> None:
-        """Remember why an expression cannot be used."""
+    def note(self, expression: str, error: BaseException) -> bool:
+        """Remember why an expression cannot be used; return whether the engine's code failed."""
         origin = origin_of(error)
         self.cause = origin if origin and origin.lack is Lack.NUMPY_NAME else self.cause
         self._list(f"{expression}: {type(error).__name__}: {message_of(error)}")
+        return origin is not None and origin.raiser in ("engine", "statement")
 
     def apart(
         self, what: str, work: Callable[[], Result], kind: Any, *, limited: bool = True

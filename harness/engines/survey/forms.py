@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
-from harness.core.run import NumericArray
 from harness.engines.calling import attribute_of, attributes_of, parameters_of, takes_nothing
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
@@ -117,22 +114,7 @@ def guarded(gradient: str) -> str:
     return f"None if {attribute[1]} is None else {gradient}"
 
 
-def uses(dialect: Dialect, leaf: str, x: NumericArray) -> list[tuple[str, NumericArray]]:
-    """Return programs of a tensor `t`, each with its derivative at `x`.
-
-    The last ones use it only once, for engines that overwrite a gradient instead of adding to it.
-    """
-    square, twice = 2 * x, np.full_like(x, 2.0)
-    forms = [("t * t", square), ("t + t", twice), ("t - -t", twice)]
-    modules = (dialect.module, *dialect.functions)
-    forms += [(f"{function}(t, t)", square) for function in _find(modules, "mul", "multiply")]
-    forms += [(f"{function}(t, t)", twice) for function in _find(modules, "add")]
-    other = substituted(leaf, "data", f"np.full({x.shape}, 3.0)")
-    forms += [(f"t * {other}", np.full_like(x, 3.0)), (f"t + {other}", np.ones_like(x))]
-    return forms
-
-
-def _find(modules: Iterable[str], *names: str) -> list[str]:
+def functions_in(modules: Iterable[str], *names: str) -> list[str]:
     """The functions of these names in the modules, as expressions."""
     return [
         f"{module}.{name}"
@@ -191,7 +173,7 @@ def _each(
 def _weighted(constant: str, modules: list[str]) -> list[str]:
     """The output times a constant, element by element."""
     forms = [f"(t * {constant})"]
-    forms += [f"{name}(t, {constant})" for name in _find(modules, "mul", "multiply")]
+    forms += [f"{name}(t, {constant})" for name in functions_in(modules, "mul", "multiply")]
     return [*forms, f"(t / {substituted(constant, 'cotangent', '(1 / cotangent)')})"]
 
 
@@ -313,7 +295,7 @@ def from_sums(target: Any, modules: Iterable[str]) -> list[str]:
 
 
 def _sums(tensor: str, modules: Iterable[str]) -> list[str]:
-    functions = _find(modules, "sum", "reduce_sum")
+    functions = functions_in(modules, "sum", "reduce_sum")
     return [f"{tensor}.sum()", *(f"{name}({tensor})" for name in functions)]
 
 
