@@ -88,9 +88,9 @@ def gradients(declared: str, t: Any, value: str) -> list[str]:
     """Return expressions that may read the gradient of leaf `t` after a backward pass."""
     if declared:
         return [declared]
-    own = [
-        name for name in _public_or_private(t) if re.search(r"grad|adj|deriv|cotan", name.lower())
-    ]
+    short = value.removeprefix("t.").strip("_")
+    likely = re.compile(rf"grad|adj|deriv|cotan|^_?d_?{re.escape(short)}$|^_?(delta|dout|dx|g)$")
+    own = [name for name in _public_or_private(t) if likely.search(name.lower())]
     names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
     data = value.removeprefix("t")
     forms = []

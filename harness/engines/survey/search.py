@@ -101,7 +101,8 @@ class Search:
         self.functions = list(functions)
         self.closest = dialect
         """The dialect with what was found, even if no backward pass was."""
-        self._ops = functions_in((dialect.module, *dialect.functions), *FUNCTIONS)
+        missing = [name for name, op in FUNCTIONS.items() if not hasattr(self.target, op.operator)]
+        self._ops = functions_in((dialect.module, *dialect.functions), *missing)
         self._readable: dict[Shape, Readings] = {}
         self._switched: dict[Shape, Readings] = {}
 

@@ -41,8 +41,17 @@ ONE_OP: dict[str, Callable[[Any, Any], Slopes]] = {
 }
 """Probes of two leaves of one shape, and their derivatives."""
 
-FUNCTIONS: dict[str, str] = {"mul": "t * u", "multiply": "t * u", "add": "t + u"}
-"""Functions for engines that overload no operators, and the probe that each replaces."""
+
+class Replacement(NamedTuple):
+    """What a function computes for engines that do not overload the operator."""
+
+    operator: str
+    probe: str
+
+
+_MUL = Replacement("__mul__", "t * u")
+FUNCTIONS = {"mul": _MUL, "multiply": _MUL, "add": Replacement("__add__", "t + u")}
+"""Functions for engines that do not overload operators."""
 
 _ENOUGH = 3
 """A backward pass that fails on this many probes is not tried on others."""
@@ -111,7 +120,10 @@ class Bench:
     @property
     def probes(self) -> dict[str, Callable[[Any, Any], Slopes]]:
         """The probes, with those of functions at the end."""
-        named = {f"{name}(t, u)": ONE_OP[FUNCTIONS[_last(name)]] for name in self.functions}
+        named = {
+            f"{name}(t, u)": ONE_OP[FUNCTIONS[name.rpartition(".")[2]].probe]
+            for name in self.functions
+        }
         return ONE_OP | named
 
     def trial(self, form: BackwardForm) -> Trial:
@@ -297,12 +309,10 @@ def _all_same(items: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def _filled(items: Sequence[Any]) -> str:
+    if any(isinstance(item, bool) for item in items):  # a flag, such as `requires_grad`
+        return "unreadable"
     try:
         arrays = [np.asarray(item, float) for item in items if item is not None]
     except Exception:  # a foreign object may fail in any way
         return "unreadable"
     return "filled" if any(np.any(array) for array in arrays) else "empty"
-
-
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]

@@ -58,8 +58,8 @@ def test_what_must_be_passed_is_passed_by_its_name_or_type() -> None:
     def maker(label: str, value: Any, role: Role) -> None: ...
 
     assert forms(maker)[:2] == [
-        "T(value=data, label='x', role=Role.CONSTANT)",
         "T(value=data, label='x', role=Role.LEAF)",
+        "T(value=data, label='x', role=Role.CONSTANT)",
     ]
 
 
