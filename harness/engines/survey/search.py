@@ -75,7 +75,7 @@ class Candidate:
         """Whether a gradient comes out that depends on the cotangent as it should, or might."""
         score = self.trial.score
         weighted = not self.dialect.backward.startswith("t.")
-        return score.right + score.scaled > 0 or (weighted and score.ran > 0)
+        return score.right + score.scaled > 0 or (weighted and score.called > 1)
 
     @property
     def rank(self) -> tuple[object, ...]:
@@ -129,7 +129,7 @@ class Search:
             for shape in shapes:
                 for candidate in self._arrays(shape):
                     yield candidate
-                    ran |= candidate.likely and candidate.trial.score.ran > 0
+                    ran |= candidate.likely and candidate.trial.score.called > 1
                 if self._readable.get(shape):
                     break
             if not ran:
@@ -188,7 +188,7 @@ class Search:
             if not self.attempts.may_go_on:
                 break
             trial = self.attempts.apart(form.expression, partial(bench.trial, form), Trial)
-            trials += [trial] if trial and (trial.score.ran or form.gradients == "stored") else []
+            trials += [trial] if trial and (trial.value or form.gradients == "stored") else []
             if trial and trial.complete:
                 break
         return max(trials, key=lambda trial: trial.score, default=None)
@@ -280,7 +280,7 @@ class Search:
             trial = self.attempts.apart(
                 pull, partial(trial_of_pull, self.attempts, pull), Trial | None
             )
-            if trial and trial.score.ran:
+            if trial and trial.score.called > 1:
                 candidate = self._candidate("data", trial, "functional", likely=True)
                 yield replace(candidate, dialect=replace(candidate.dialect, pull=pull))
 

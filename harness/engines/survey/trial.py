@@ -56,6 +56,10 @@ FUNCTIONS = {"mul": _MUL, "multiply": _MUL, "add": Replacement("__add__", "t + u
 _ENOUGH = 3
 """A backward pass that fails on this many probes is not tried on others."""
 
+_CALLED = 2
+_ARGUMENTS = (TypeError, AttributeError)
+"""What an engine raises if it is given a tensor for an array, or an array for a tensor."""
+
 _SECONDS = 1.2
 """Processor time for the trials of one leaf."""
 
@@ -68,10 +72,9 @@ class Score(NamedTuple):
     """Wrong, but twice as large for twice the cotangent."""
     filled: int = 0
     """Neither, but not all zero."""
-    ran: int = 0
-    """Of all probes, those whose backward pass ended and left something that can be read."""
-    entered: int = 0
-    """Those whose backward pass failed in the engine's own code, not for its arguments."""
+    called: int = 0
+    """2 if a backward pass ended and left something that can be read, or failed in the engine's own
+    code; 1 if that was for the type of an argument, perhaps; 0 if the engine does not take it."""
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -130,9 +133,9 @@ class Bench:
         """Try a backward pass on every probe; the gradient is read as most probes allow."""
         outcomes: dict[str, dict[Reading, str]] = {}
         failures: dict[str, str] = {}
-        entered = 0
+        called = 0
         for probe, slopes in self.probes.items():
-            if len(failures) >= _ENOUGH and not outcomes:
+            if len(failures) >= _ENOUGH and not outcomes and called < _CALLED:
                 break
             weights = self._weights(probe)
             try:
@@ -141,7 +144,8 @@ class Bench:
                 continue
             except BaseException as error:
                 failures[probe] = type(error).__name__
-                entered += self.attempts.note(form.expression, error)
+                own = self.attempts.note(form.expression, error)
+                called = max(called, own + (own and not isinstance(error, _ARGUMENTS)))
                 continue
             expected = [s * weights for s in slopes(*_operands(self.shape, probe))]
             outcomes[probe] = {
@@ -150,7 +154,7 @@ class Bench:
             }
             if "right" not in outcomes[probe].values():
                 self._mark_scaled(form, probe, found, outcomes[probe])
-        return _best_reading(outcomes, failures, form, entered)
+        return _best_reading(outcomes, failures, form, called)
 
     def _mark_scaled(
         self, form: BackwardForm, probe: str, first: Gradients, outcomes: dict[Reading, str]
@@ -199,12 +203,13 @@ class Bench:
     def _returned(
         self, backward: str, leaves: list[Any], result: Any, _: Any
     ) -> Iterator[tuple[Reading, list[Any]]]:
-        if not isinstance(result, list | tuple) or len(result) != len(leaves):
+        returned = result if isinstance(result, list | tuple) else []
+        if len(returned) != len(leaves) or all(item is None for item in returned):
             raise TypeError("it does not return one gradient for each leaf")
-        yield (self.readings[0], backward, ""), list(result)
+        yield (self.readings[0], backward, ""), list(returned)
         for value in self.readings:
             reading = f"[{substituted(value, 't', 'g')} for g in {backward}]"
-            yield (value, reading, ""), [self.attempts.value(value, t=item) for item in result]
+            yield (value, reading, ""), [self.attempts.value(value, t=item) for item in returned]
 
     def _moved(
         self, backward: str, leaves: list[Any], _: Any, operands: Sequence[NumericArray]
@@ -275,7 +280,7 @@ def _best_reading(
     outcomes: dict[str, dict[Reading, str]],
     failures: dict[str, str],
     form: BackwardForm,
-    entered: int = 0,
+    called: int = 0,
 ) -> Trial:
     """The trial with the reading that has the best score; the first of several."""
     readings = dict.fromkeys(r for found in outcomes.values() for r in found)
@@ -283,10 +288,10 @@ def _best_reading(
     for reading in readings:
         ended = {probe: found.get(reading, "empty") for probe, found in outcomes.items()}
         count = list(ended.values()).count
-        read = len(ended) - count("unreadable")
-        score = Score(count("right"), count("scaled"), count("filled"), read, entered)
+        read = _CALLED if len(ended) > count("unreadable") else called
+        score = Score(count("right"), count("scaled"), count("filled"), read)
         trials.append(Trial(score, ended | failures, *reading))
-    nothing = Trial(Score(entered=entered), failures, backward=form.expression)
+    nothing = Trial(Score(called=called), failures, backward=form.expression)
     return max(trials, key=lambda trial: trial.score, default=nothing)
 
 
@@ -312,7 +317,7 @@ def _filled(items: Sequence[Any]) -> str:
     if any(isinstance(item, bool) for item in items):  # a flag, such as `requires_grad`
         return "unreadable"
     try:
-        arrays = [np.asarray(item, float) for item in items if item is not None]
+        arrays = [np.asarray(0 if item is None else item, float) for item in items]
     except Exception:  # a foreign object may fail in any way
         return "unreadable"
     return "filled" if any(np.any(array) for array in arrays) else "empty"
