@@ -91,9 +91,9 @@ def called_like_clean(broken: BrokenEngine) -> str:
     return "; ".join(f"{name}: {b} for {a}" for name, (a, b) in pairs.items() if a != b)
 
 
-def drawn(number: int, seed: int) -> list[BrokenEngine]:
+def drawn(number: int, names: Iterable[str], seed: int) -> list[BrokenEngine]:
     """Return some of them, drawn by a seed."""
-    return random.Random(seed).sample(list(broken_engines()), number)
+    return random.Random(seed).sample(list(broken_engines(names)), number)
 
 
 def main(names: list[str]) -> None:

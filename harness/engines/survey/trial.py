@@ -165,11 +165,9 @@ class Bench:
             second = self._gradients(form, probe, 2 * self._weights(probe))
         except BaseException:
             return
-        for reading, items in first.items():
-            again = second.get(reading, [])
-            if outcomes[reading] == "filled" and _all_same(
-                again, [2 * np.asarray(g) for g in items]
-            ):
+        for reading in [reading for reading, outcome in outcomes.items() if outcome == "filled"]:
+            doubled = [2 * item for item in _arrays(first[reading])]
+            if _all_same(_arrays(second.get(reading, [])), doubled):
                 outcomes[reading] = "scaled"
 
     def _weights(self, probe: str) -> NumericArray:
@@ -299,9 +297,11 @@ def _best_reading(
 
 
 def _inputs(shape: Shape, seed: int) -> NumericArray:
-    """Reproducible numbers whose absolute values are between 0.5 and 2."""
+    """Reproducible numbers whose absolute values are between 0.5 and 2; a single one is positive,
+    so that no slope is zero."""
     rng = np.random.default_rng((21, seed))
-    return np.asarray(rng.uniform(0.5, 2, shape) * rng.choice([-1, 1], shape))
+    signs = rng.choice([-1, 1], shape) if shape else 1
+    return np.asarray(rng.uniform(0.5, 2, shape) * signs)
 
 
 def _operands(shape: Shape, probe: str) -> tuple[NumericArray, NumericArray]:
@@ -317,7 +317,12 @@ def _filled(items: Sequence[Any]) -> str:
     if any(isinstance(item, bool) for item in items):  # a flag, such as `requires_grad`
         return "unreadable"
     try:
-        arrays = [np.asarray(0 if item is None else item, float) for item in items]
+        arrays = _arrays(items)
     except Exception:  # a foreign object may fail in any way
         return "unreadable"
     return "filled" if any(np.any(array) for array in arrays) else "empty"
+
+
+def _arrays(items: Sequence[Any]) -> list[NumericArray]:
+    """Gradients as arrays, 0 for a missing one."""
+    return [np.asarray(0 if item is None else item, float) for item in items]
