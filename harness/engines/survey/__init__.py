@@ -1,9 +1,10 @@
 """Finding out, in the child process, how to call an engine that has no settings.
 
 Everything is decided by behaviour, not by a project's name. The expressions for making a tensor,
-reading it, running the backward pass and reading the gradient are those that give 2 x for the
-square of x; an un-broadcasting function is one that sums ones((4, 3)) to (3,); the accumulation
-style is how a second backward pass changes a gradient.
+reading it, running the backward pass and reading the gradient are those with which most probes of
+one op come out right; if none does, names and signatures decide. An un-broadcasting function is one
+that sums ones((4, 3)) to (3,); the accumulation style is how a second backward pass changes a
+gradient.
 
 The task and the results are here; `explorer`, which only a child process imports, has the survey
 itself.
@@ -11,7 +12,9 @@ itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -27,6 +30,9 @@ STEPS = (*(Phase.IMPORT, Phase.CLASS, Phase.TENSORS, Phase.ACCUMULATION, Phase.U
 ATTEMPT_MARKER = "harness tries:"
 """Printed before each attempt, so that the main process can name one that never ends."""
 
+
+GRADIENT_OUTCOMES = ("right", "scaled", "filled", "empty", "unreadable")
+"""How a gradient of a probe may come out, from the best; otherwise, an exception was raised."""
 
 MOST_FORKS = 150
 """How many forks the search for expressions may use; the other steps need a few dozen."""
@@ -114,6 +120,27 @@ class SurveyStep(msgspec.Struct, frozen=True):
     `inside` the graph: crash or stored. Nothing if it could not be tried."""
     other_files: bool = False
     """Whether the survey opened files that are not in its cache key."""
+
+
+class CallingDoubt(msgspec.Struct, frozen=True):
+    """Why the way to call an engine may be wrong, so that a report should not blame single ops."""
+
+    kind: Literal["nothing right", "shared exception"]
+    exception: Name = ""
+    """The exception that at least half of the simplest probes raise."""
+    probe: Name = ""
+    """One of these probes."""
+
+
+def doubt_of(one_op: Mapping[Name, Name]) -> CallingDoubt | None:
+    """Return what the outcomes of the simplest probes say against the way to call an engine."""
+    for outcome in dict.fromkeys(one_op.values()):
+        probes = [probe for probe, other in one_op.items() if other == outcome]
+        if outcome not in GRADIENT_OUTCOMES and 2 * len(probes) >= len(one_op):
+            return CallingDoubt("shared exception", outcome, probes[0])
+    if one_op and "right" not in one_op.values():
+        return CallingDoubt("nothing right")
+    return None
 
 
 class SurveyFailed(Exception):

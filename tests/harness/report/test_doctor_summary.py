@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.doctor.diagnosis import Diagnosis
 from harness.report.doctor import MOST_LINES, show_diagnosis
@@ -70,6 +71,25 @@ def test_nothing_judged_is_said() -> None:
     assert "Nothing was judged.\n" in everything
     assert "No bug was found" not in everything
     assert "No bug was found" in shown(diagnosis(), everything=True)
+
+
+def test_no_op_is_blamed_if_nothing_came_out_right() -> None:
+    found = replace(diagnosis(defect(1, alike=True)), one_op={"t * t": "empty", "t + t": "filled"})
+    text = shown(found)
+    assert "Calls       Tensor(data); t.grad; b; nothing came out right\n" in text
+    assert "Alike       `sub-sign`\n" in text
+    assert "`op1`" not in text
+    assert "Next        harness show sub-sign\n" in text
+
+
+def test_an_exception_of_the_simplest_probes_casts_doubt_on_the_calls() -> None:
+    outcomes = {"t * t": "TypeError", "t + t": "TypeError", "-t": "right"}
+    text = shown(replace(diagnosis(defect(1)), one_op=outcomes))
+    assert "nothing came out right" not in text
+    assert "even the backward pass of `t * t` raises TypeError" in text
+    assert "backward and grad in harness.toml" in text
+    assert "`op1`" not in text
+    assert "`op1`" in shown(replace(diagnosis(defect(1)), one_op=outcomes | {"t / u": "scaled"}))
 
 
 def test_everything_is_behind_an_option() -> None:
