@@ -170,25 +170,27 @@ def _each(
     return [form for constant in constants for form in forms(constant, target, modules)]
 
 
-def _weighted(constant: str, modules: list[str]) -> list[str]:
+def _weighted(constant: str, target: Any, modules: list[str]) -> list[str]:
     """The output times a constant, element by element."""
     forms = [f"(t * {constant})"]
+    if not hasattr(target, "__mul__"):
+        forms += [f"t.{name}({constant})" for name in ("mul", "multiply") if hasattr(target, name)]
     forms += [f"{name}(t, {constant})" for name in functions_in(modules, "mul", "multiply")]
     return [*forms, f"(t / {substituted(constant, 'cotangent', '(1 / cotangent)')})"]
 
 
-def _scalars(constant: str, modules: list[str]) -> list[str]:
+def _scalars(constant: str, target: Any, modules: list[str]) -> list[str]:
     """The weighted sum of the output, and the weighted output for engines that add it up."""
     return [
         scalar
-        for output in _weighted(constant, modules)
+        for output in _weighted(constant, target, modules)
         for scalar in (*_sums(output, modules), output)
     ]
 
 
 def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
     """Backward passes that leave the gradients in the leaves."""
-    scalars = _scalars(constant, modules)
+    scalars = _scalars(constant, target, modules)
     for method in backward_methods(target):
         yield from (f"t.{method}(cotangent)", f"t.{method}({constant})")
         for name in parameters_of(attribute_of(target, method)) or ():
@@ -224,7 +226,7 @@ _LOOKED_UP = (
 
 def _returned(constant: str, target: Any, modules: list[str]) -> Iterator[BackwardForm]:
     """Backward passes that return the gradients of given leaves."""
-    scalars = _scalars(constant, modules)
+    scalars = _scalars(constant, target, modules)
     for function in _differentiating(modules):
         calls = [f"{function}({scalar}" for scalar in scalars]
         for expression in (
@@ -260,7 +262,7 @@ _RATE = re.compile(r"lr|learning_?rate|rate|alpha|eta|step_?size")
 _MINIMIZES = re.compile(r"minimi[sz]e|step|update|optimi[sz]e|train")
 
 
-def _optimizers(constant: str, _: Any, modules: list[str]) -> Iterator[BackwardForm]:
+def _optimizers(constant: str, target: Any, modules: list[str]) -> Iterator[BackwardForm]:
     """Steps of optimizers that run the backward pass themselves.
 
     With a rate of 0, only the gradients that it stores are read.
@@ -273,7 +275,7 @@ def _optimizers(constant: str, _: Any, modules: list[str]) -> Iterator[BackwardF
             parameters = parameters_of(attribute_of(optimizer, method)) or ()  # with `self`
             if not rates or len(parameters) < 2:
                 continue
-            for scalar in _scalars(constant, modules):
+            for scalar in _scalars(constant, target, modules):
                 for rate, gradients in _STEPS:
                     new = f"{module}.{name}(leaves, {rates[0]}={rate})"
                     yield BackwardForm(f"{new}.{method}({scalar})", gradients)

@@ -102,7 +102,9 @@ class Search:
         self.closest = dialect
         """The dialect with what was found, even if no backward pass was."""
         missing = [name for name, op in FUNCTIONS.items() if not hasattr(self.target, op.operator)]
-        self._ops = functions_in((dialect.module, *dialect.functions), *missing)
+        modules = (dialect.module, *dialect.functions)
+        self._ops = [f"{name}(t, u)" for name in functions_in(modules, *missing)]
+        self._ops += [f"t.{name}(u)" for name in missing if hasattr(self.target, name)]
         self._readable: dict[Shape, Readings] = {}
         self._switched: dict[Shape, Readings] = {}
 

@@ -6,6 +6,7 @@ those that scale with the cotangent, then any that are not zero, then a backward
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -116,18 +117,19 @@ class Bench:
     """Expressions that read a leaf's data."""
     shape: Shape
     functions: Sequence[str] = ()
-    """Functions that multiply or add, as expressions."""
+    """Calls of functions or methods that multiply or add `t` and `u`."""
     numbers: bool = False
     """Whether a leaf holds one number, and the backward pass takes no cotangent."""
 
     @property
     def probes(self) -> dict[str, Callable[[Any, Any], Slopes]]:
         """The probes, with those of functions at the end."""
-        named = {
-            f"{name}(t, u)": ONE_OP[FUNCTIONS[name.rpartition(".")[2]].probe]
-            for name in self.functions
+        return ONE_OP | {
+            call: ONE_OP[op.probe]
+            for call in self.functions
+            for name, op in FUNCTIONS.items()
+            if re.search(rf"\b{name}\(", call)
         }
-        return ONE_OP | named
 
     def trial(self, form: BackwardForm) -> Trial:
         """Try a backward pass on every probe; the gradient is read as most probes allow."""

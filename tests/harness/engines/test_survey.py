@@ -110,6 +110,17 @@ def test_an_engine_of_one_rank_is_found_out(tmp_path: Path, rank: int) -> None:
     assert (found.engine.dialect.kind, found.accumulation.second_backward) == ("arrays", "rebound")
 
 
+def test_methods_may_take_the_place_of_operators(tmp_path: Path) -> None:
+    text = changed(("def __add__", "def add"), ("def __mul__", "def mul"))
+    text = text.replace("def backward(self, g):", "def backward(self):\n" + SEED)
+    found = tried(tmp_path, text)
+    assert found.engine.dialect.backward == "t.mul(Tensor(cotangent)).sum().backward()"
+    assert {"t.mul(u)": "right", "t.add(u)": "right"}.items() <= found.storage.one_op.items()
+
+
+SEED = "        assert self.data.ndim == 0\n        g = 1.0"
+
+
 # ----- Attempts -----
 
 
