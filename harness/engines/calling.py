@@ -357,7 +357,8 @@ def _missing_in_numpy(error: BaseException, steps: Sequence[TracebackType]) -> s
     module = str(frame.f_globals.get("__name__"))
     if isinstance(error, AttributeError) and frame.f_code.co_name == "__getattr__":
         name = frame.f_locals.get(next(iter(frame.f_code.co_varnames), ""))
-        return f"{module}.{name}" if module.partition(".")[0] == "numpy" else ""
+        is_numpy = module.partition(".")[0] == "numpy" and not hasattr(np, str(name))
+        return f"{module}.{name}" if is_numpy else ""
     if isinstance(error, ImportError) and str(error.name).partition(".")[0] == "numpy":
         opcode, name = _opcode(last)
         return f"{error.name}.{name}" if opcode == "IMPORT_FROM" else ""

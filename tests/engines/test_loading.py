@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import EnvironmentProblem
 from harness.experiment.exploration import Exploration, explore
 from harness.runs.cache import Cache
 from tests.engines.learners.bugs import BUGS, write
@@ -87,3 +88,17 @@ def test_settings_that_the_user_wrote_are_used(tmp_path: Path, bug: tuple[str, s
     )
     dialect = loaded(tmp_path / "harness.toml").engine.dialect
     assert [dialect.leaf, dialect.backward] == ["Tensor(data)", "t.backward(cotangent)"]
+
+
+def test_a_class_from_elsewhere_is_not_the_engine(tmp_path: Path) -> None:
+    text = "class Tensor:\n    def backward(self): ...\n\n\nTensor.__module__ = 'torch'\n"
+    numbers = changed(("self.grad = 1.0", "self.grad = 0.0"), text=SCALAR)
+    assert loaded(written(tmp_path, f"{text}\n\n{numbers}")).name == "Value"
+
+
+def test_a_function_that_differentiates_nothing_is_not_offered_as_a_leaf(tmp_path: Path) -> None:
+    text = "def make_vjp(function):\n    raise NotImplementedError\n"
+    with pytest.raises(EnvironmentProblem) as caught:
+        loaded(written(tmp_path, text))
+    assert "make_vjp(data)" not in caught.value.remedy
+    assert "name the tensor class" in caught.value.remedy

@@ -28,7 +28,8 @@ STEPS = (*(Phase.IMPORT, Phase.CLASS, Phase.TENSORS, Phase.ACCUMULATION, Phase.U
 
 
 ATTEMPT_MARKER = "harness tries:"
-"""Printed before each attempt, so that the main process can name one that never ends."""
+"""Printed before each attempt, so that the main process can name one that never ends, and alone
+after it."""
 
 
 GRADIENT_OUTCOMES = ("right", "scaled", "filled", "empty", "unreadable")

@@ -53,7 +53,10 @@ class Attempts:
     def evaluate(self, expression: str, **arguments: Any) -> Any:
         """The value of an expression. Raises what it raises."""
         os.write(2, f"\n{ATTEMPT_MARKER} {expression}\n".encode())
-        return self._function(expression, tuple(arguments))(**arguments)
+        try:
+            return self._function(expression, tuple(arguments))(**arguments)
+        finally:
+            os.write(2, f"\n{ATTEMPT_MARKER}\n".encode())
 
     def value(self, expression: str, **arguments: Any) -> Any:
         """The value of an expression, or None if it fails or an argument is None."""

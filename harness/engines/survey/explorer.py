@@ -107,7 +107,8 @@ class _Explorer:
         for part in name.split("."):
             target = attribute_of(target, part)
         if target is None or not callable(target):
-            classes = ", ".join(classes_of(self.module)) or "none"
+            own = (n for n in classes_of(self.module) if self._is_own(getattr(self.module, n)))
+            classes = ", ".join(own) or "none"
             raise SurveyFailed(
                 f"the engine does not define `{name}`; its classes with a backward method: "
                 f"{classes}"
@@ -116,13 +117,22 @@ class _Explorer:
 
     def _guesses(self) -> list[str]:
         functions = [name for name in FUNCTIONAL if callable(attribute_of(self.module, name))]
-        names = [*classes_of(self.module), *functions, *number_classes(self.module)]
+        classes = [*classes_of(self.module), *functions, *number_classes(self.module)]
+        names = [name for name in classes if self._is_own(attribute_of(self.module, name))]
         if not names:
             raise SurveyFailed(
                 "the engine has neither a class with a backward method or arithmetic nor any of "
                 "the functions " + ", ".join(FUNCTIONAL)
             )
         return list(dict.fromkeys(names))[:4]
+
+    def _is_own(self, value: Any) -> bool:
+        """Whether a class is defined in the engine, and not imported from elsewhere."""
+        if not inspect.isclass(value):
+            return True
+        top = self.dialect.module.partition(".")[0]
+        own = {top, *(file.removesuffix(".py").partition("/")[0] for file in self.task.sources)}
+        return str(value.__module__).partition(".")[0] in own
 
     # ----- The expressions -----
 
