@@ -273,8 +273,8 @@ def _doubted(doubt: CallingDoubt) -> str:
     if doubt.kind == "nothing right":
         return "the gradient of every op, so that no single op is blamed"
     return (
-        f"even the backward pass of `{doubt.probe}` raises {doubt.exception}: the engine has a bug "
-        f"there, or breaklab calls it wrongly; then write leaf, data, backward and grad in "
+        f"even the backward pass of `{doubt.probe}` raises {doubt.exception}; the engine has a bug "
+        f"there, or breaklab calls it wrongly: then write leaf, data, backward and grad in "
         f"{SETTINGS}"
     )
 

@@ -33,7 +33,8 @@ after it."""
 
 
 GRADIENT_OUTCOMES = ("right", "scaled", "filled", "empty", "unreadable")
-"""How a gradient of a probe may come out, from the best; otherwise, an exception was raised."""
+"""How the gradients of a probe may come out: right; wrong, but in proportion to the cotangent; not all
+zero; missing or zero; not numbers."""
 
 MOST_FORKS = 150
 """How many forks the search for expressions may use; the other steps need a few dozen."""
@@ -104,8 +105,8 @@ class SurveyStep(msgspec.Struct, frozen=True):
     dtype: Name = "float64"
     """The dtype in which float64 data is stored."""
     one_op: dict[Name, Name] = {}
-    """How probes of one op ended with this way to call the engine, by what they compute: right,
-    scaled (wrong, but in proportion to the cotangent), filled, empty, or an exception's name."""
+    """How probes of one op ended with this way to call the engine, by what they compute: one of
+    `GRADIENT_OUTCOMES`, or an exception."""
     shape_changes: list[ShapeChange] = []
     """How storing data changes its shape."""
     reducers: list[Reducer] = []
@@ -128,17 +129,19 @@ class CallingDoubt(msgspec.Struct, frozen=True):
 
     kind: Literal["nothing right", "shared exception"]
     exception: Name = ""
-    """The exception that at least half of the simplest probes raise."""
+    """An exception of a kind that at least half of the simplest probes raise."""
     probe: Name = ""
-    """One of these probes."""
+    """The probe that raises it."""
 
 
 def doubt_of(one_op: Mapping[Name, Name]) -> CallingDoubt | None:
     """Return what the outcomes of the simplest probes say against the way to call an engine."""
-    for outcome in dict.fromkeys(one_op.values()):
-        probes = [probe for probe, other in one_op.items() if other == outcome]
-        if outcome not in GRADIENT_OUTCOMES and 2 * len(probes) >= len(one_op):
-            return CallingDoubt("shared exception", outcome, probes[0])
+    raised = {p: o for p, o in one_op.items() if o not in GRADIENT_OUTCOMES}
+    for probe, exception in raised.items():
+        kind = exception.partition(":")[0]
+        alike = sum(other.partition(":")[0] == kind for other in raised.values())
+        if 2 * alike >= len(one_op):
+            return CallingDoubt("shared exception", exception, probe)
     if one_op and "right" not in one_op.values():
         return CallingDoubt("nothing right")
     return None

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from harness.core.run import NumericArray
+from harness.core.run import NumericArray, message_of
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
 from harness.engines.survey.attempts import Attempts, Shape, same
@@ -60,6 +60,9 @@ _ENOUGH = 3
 _CALLED = 2
 _ARGUMENTS = (TypeError, AttributeError)
 """What an engine raises if it is given a tensor for an array, or an array for a tensor."""
+
+_LONGEST = 120
+"""The length at which an exception is cut, in characters."""
 
 _SECONDS = 1.2
 """Processor time for the trials of one leaf."""
@@ -145,7 +148,7 @@ class Bench:
             except _NotComputed:
                 continue
             except BaseException as error:
-                failures[probe] = type(error).__name__
+                failures[probe] = _in_words(error)
                 own = self.attempts.note(form.expression, error)
                 called = max(called, own + (own and not isinstance(error, _ARGUMENTS)))
                 continue
@@ -263,7 +266,7 @@ def trial_of_pull(attempts: Attempts, pull: str) -> Trial:
             first, second = vjp(weights), vjp(2 * weights)
         except BaseException as error:
             attempts.note(pull, error)
-            failures[probe] = type(error).__name__
+            failures[probe] = _in_words(error)
             if len(failures) >= _ENOUGH and not outcomes:
                 break
             continue
@@ -323,6 +326,10 @@ def _filled(items: Sequence[Any]) -> str:
     except Exception:  # a foreign object may fail in any way
         return "unreadable"
     return "filled" if any(np.any(array) for array in arrays) else "empty"
+
+
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")[:_LONGEST]
 
 
 def _arrays(items: Sequence[Any]) -> list[NumericArray]:

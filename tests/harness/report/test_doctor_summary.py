@@ -87,7 +87,7 @@ def test_an_exception_of_the_simplest_probes_casts_doubt_on_the_calls() -> None:
     text = shown(replace(diagnosis(defect(1)), one_op=outcomes))
     assert "nothing came out right" not in text
     assert "even the backward pass of `t * t` raises TypeError" in text
-    assert "backward and grad in harness.toml" in text
+    assert "write leaf, data, backward and grad in harness.toml" in " ".join(text.split())
     assert "`op1`" not in text
     assert "`op1`" in shown(replace(diagnosis(defect(1)), one_op=outcomes | {"t / u": "scaled"}))
 
