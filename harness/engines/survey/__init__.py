@@ -33,8 +33,8 @@ after it."""
 
 
 GRADIENT_OUTCOMES = ("right", "scaled", "filled", "empty", "unreadable")
-"""How the gradients of a probe may come out: right; wrong, but in proportion to the cotangent; not all
-zero; missing or zero; not numbers."""
+"""How the gradients of a probe may come out: right; wrong, but in proportion to the cotangent; just
+not all zero; missing or zero; not numbers."""
 
 MOST_FORKS = 150
 """How many forks the search for expressions may use; the other steps need a few dozen."""
@@ -129,7 +129,7 @@ class CallingDoubt(msgspec.Struct, frozen=True):
 
     kind: Literal["nothing right", "shared exception"]
     exception: Name = ""
-    """An exception of a kind that at least half of the simplest probes raise."""
+    """An exception of a kind that more than half of the simplest probes raise."""
     probe: Name = ""
     """The probe that raises it."""
 
@@ -140,7 +140,7 @@ def doubt_of(one_op: Mapping[Name, Name]) -> CallingDoubt | None:
     for probe, exception in raised.items():
         kind = exception.partition(":")[0]
         alike = sum(other.partition(":")[0] == kind for other in raised.values())
-        if 2 * alike >= len(one_op):
+        if 2 * alike > len(one_op):
             return CallingDoubt("shared exception", exception, probe)
     if one_op and "right" not in one_op.values():
         return CallingDoubt("nothing right")
