@@ -117,7 +117,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     @property
     def doubt(self) -> CallingDoubt | None:
         """Why breaklab may call the engine wrongly, if it may."""
-        return doubt_of(self.one_op)
+        return doubt_of(self.one_op, self.kind)
 
     @property
     def usable(self) -> list[Application]:
@@ -152,7 +152,7 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         fit(exploration.engine, everything, baseline), everything, exploration
     )
     fits = {probe.name: all_fits[probe.name] for probe in shared}
-    doubt = doubt_of(exploration.storage.one_op)
+    doubt = doubt_of(exploration.storage.one_op, exploration.engine.dialect.kind or "")
     defects = (
         []
         if doubt and doubt.exception

@@ -270,8 +270,13 @@ def _head(diagnosis: Diagnosis) -> Iterator[RenderableType]:
 
 def _doubted(doubt: CallingDoubt) -> str:
     """Return what is wrong everywhere, without blaming an op."""
-    if doubt.kind == "nothing right":
+    if doubt.kind == "nothing-right":
         return "the gradient of every op, so that no single op is blamed"
+    if doubt.kind == "products":
+        return (
+            f"the gradient of `{doubt.probe}`; breaklab multiplies every output by a weight with "
+            "this op, so that no other op is blamed"
+        )
     return (
         f"even the backward pass of `{doubt.probe}` raises {doubt.exception}; the engine has a bug "
         f"there, or breaklab calls it wrongly: then write leaf, data, backward and grad in "

@@ -127,23 +127,27 @@ class SurveyStep(msgspec.Struct, frozen=True):
 class CallingDoubt(msgspec.Struct, frozen=True):
     """Why the way to call an engine may be wrong, so that a report should not blame single ops."""
 
-    kind: Literal["nothing right", "shared exception"]
+    kind: Literal["nothing-right", "shared-exception", "products"]
+    """`products`: an engine of numbers multiplies every output by a weight, and does so wrongly."""
     exception: Name = ""
     """An exception of a kind that more than half of the simplest probes raise."""
     probe: Name = ""
     """The probe that raises it."""
 
 
-def doubt_of(one_op: Mapping[Name, Name]) -> CallingDoubt | None:
+def doubt_of(one_op: Mapping[Name, Name], dialect_kind: str) -> CallingDoubt | None:
     """Return what the outcomes of the simplest probes say against the way to call an engine."""
     raised = {p: o for p, o in one_op.items() if o not in GRADIENT_OUTCOMES}
     for probe, exception in raised.items():
         kind = exception.partition(":")[0]
         alike = sum(other.partition(":")[0] == kind for other in raised.values())
         if 2 * alike > len(one_op):
-            return CallingDoubt("shared exception", exception, probe)
+            return CallingDoubt("shared-exception", exception, probe)
     if one_op and "right" not in one_op.values():
-        return CallingDoubt("nothing right")
+        return CallingDoubt("nothing-right")
+    wrong = one_op.get("t * u", "right") != "right" and one_op.get("t * 3.0") != "right"
+    if dialect_kind == "scalars" and wrong and one_op.get("t + u") == "right":
+        return CallingDoubt("products", probe="t * u")
     return None
 
 

@@ -98,3 +98,12 @@ def test_everything_is_behind_an_option() -> None:
     for words in ("no such thing", "float64 is stored", "and-another", "The sign of", "[engine]"):
         assert words not in summary
         assert words in everything
+
+
+def test_a_wrong_product_of_numbers_explains_the_other_findings() -> None:
+    outcomes = {"t * u": "filled", "t * 3.0": "filled", "t + u": "right"}
+    of_arrays = replace(diagnosis(defect(1)), one_op=outcomes)
+    assert "`op1`" in shown(of_arrays)
+    text = shown(replace(of_arrays, kind="scalars"))
+    assert "Looks wrong the gradient of `t * u`;" in text
+    assert "`op1`" not in text
