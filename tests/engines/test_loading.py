@@ -62,6 +62,27 @@ def test_what_came_out_right_is_recorded(tmp_path: Path) -> None:
     assert outcomes["t * u"] == "scaled"
 
 
+@pytest.mark.parametrize(
+    ("parameters", "backward"),
+    [
+        ("g: Optional['Tensor'] = None", "t.backward(Tensor(cotangent))"),
+        ("g: np.ndarray", "t.backward(cotangent)"),
+        ("retain_graph=True", "(t * Tensor(cotangent)).sum().backward()"),
+    ],
+)
+def test_a_signature_decides_if_nothing_comes_out_right(
+    tmp_path: Path, parameters: str, backward: str
+) -> None:
+    bug = "raise RuntimeError\n        g = 1.0\n        order = []"
+    text = changed(
+        ("self, g):\n        self.receive", f"self, {parameters}):\n        self.receive")
+    )
+    text = "from typing import Optional\n" + changed(
+        ("self.receive(np.array(g, dtype=float))\n        order = []", bug), text=text
+    )
+    assert loaded(written(tmp_path, text)).engine.dialect.backward == backward
+
+
 SETTINGS = {
     "leaf": '"Tensor(data)"',
     "data": '"t.data"',

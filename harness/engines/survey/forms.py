@@ -192,7 +192,7 @@ def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
     """Backward passes that leave the gradients in the leaves."""
     scalars = _scalars(constant, target, modules)
     for method in backward_methods(target):
-        yield from (f"t.{method}(cotangent)", f"t.{method}({constant})")
+        yield from (f"t.{method}({passed})" for passed in _cotangents(target, method, constant))
         for name in parameters_of(attribute_of(target, method)) or ():
             if re.search(r"grad|seed|cotangent|upstream|dy|dout", name.lower()):
                 yield from (f"t.{method}({name}=cotangent)", f"t.{method}({name}={constant})")
@@ -200,6 +200,22 @@ def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
     for function in _differentiating(modules):
         yield from (f"{function}(t, cotangent)", f"{function}(t, {constant})")
         yield from (f"{function}({scalar})" for scalar in scalars)
+
+
+def _cotangents(target: Any, method: str, constant: str) -> list[str]:
+    """What a method may be passed as its cotangent, the likeliest first: an array, or a tensor.
+
+    Its first parameter decides: by its annotation, or by a name that means something else.
+    """
+    parameters = list((parameters_of(attribute_of(target, method)) or {}).values())[1:]
+    if parameters and _NO_COTANGENT.search(parameters[0].name.lower()):
+        return []
+    annotation = str(parameters[0].annotation) if parameters else ""
+    is_tensor = re.search(rf"\b{target.__name__}\b", annotation)
+    return [constant, "cotangent"] if is_tensor else ["cotangent", constant]
+
+
+_NO_COTANGENT = re.compile(r"retain|create|visited|seen|order|topo|graph|leaves|param|verbose")
 
 
 def _differentiating(modules: list[str]) -> list[str]:
