@@ -112,7 +112,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     defects: list[Defect] = []
     """What looks wrong, the most basic first; nothing if the engine may be called wrongly."""
     one_op: dict[str, str] = {}
-    """How the simplest probes ended: see `SurveyStep`."""
+    """How the simplest probes ended: see `SurveyStep`, and so for the next."""
+    misnamed: dict[str, str] = {}
 
     @property
     def doubt(self) -> CallingDoubt | None:
@@ -181,6 +182,7 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         own=[f for name, f in all_fits.items() if name not in fits and f.verdict == "bug"],
         defects=defects,
         one_op=exploration.storage.one_op,
+        misnamed=exploration.storage.misnamed,
     )
 
 

@@ -253,6 +253,9 @@ def _head(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     yield _row("Calls", "; ".join([*calls, *(["nothing came out right"] if nothing else [])]))
     if notes := list(islice(accumulation(diagnosis), 2)):
         yield _row("Gradients", "; ".join(notes))
+    if diagnosis.misnamed:
+        names = [f"`{name}`: name it `{special}`" for name, special in diagnosis.misnamed.items()]
+        yield _row("Never runs", some(names, 3))
     if doubt:
         yield _row("Looks wrong", Text(_doubted(doubt), "bold red"))
         alike = dict.fromkeys(item.break_ for defect in diagnosis.defects for item in defect.alike)

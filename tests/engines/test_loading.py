@@ -10,7 +10,7 @@ from harness.runs.cache import Cache
 from tests.engines.learners.bugs import BUGS, write
 from tests.engines.loading_table import ENGINES, broken_engines, called_like_clean, drawn
 from tests.harness.bundled import CATALOGUE
-from tests.harness.engines.texts import SCALAR, changed, written
+from tests.harness.engines.texts import SCALAR, SOUND, changed, written
 
 
 def loaded(path: Path | str) -> Exploration:
@@ -60,6 +60,11 @@ def test_what_came_out_right_is_recorded(tmp_path: Path) -> None:
     outcomes = loaded(written(tmp_path, text)).storage.one_op
     assert outcomes["t + u"] == "right"
     assert outcomes["t * u"] == "scaled"
+
+
+def test_methods_that_no_operator_calls_are_listed(tmp_path: Path) -> None:
+    text = SOUND + "\n    def __div__(self, other): ...\n\n    __plus__ = __add__\n"
+    assert loaded(written(tmp_path, text)).storage.misnamed == {"__div__": "__truediv__"}
 
 
 @pytest.mark.parametrize(

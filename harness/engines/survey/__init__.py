@@ -107,6 +107,8 @@ class SurveyStep(msgspec.Struct, frozen=True):
     one_op: dict[Name, Name] = {}
     """How probes of one op ended with this way to call the engine, by what they compute: one of
     `GRADIENT_OUTCOMES`, or an exception."""
+    misnamed: dict[Name, Name] = {}
+    """Methods that no operator calls, as `__div__`, and the name under which one would."""
     shape_changes: list[ShapeChange] = []
     """How storing data changes its shape."""
     reducers: list[Reducer] = []

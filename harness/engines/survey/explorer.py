@@ -30,7 +30,13 @@ from harness.engines.survey.attempts import (
     same,
     sample,
 )
-from harness.engines.survey.forms import FUNCTIONAL, backward_methods, classes_of, number_classes
+from harness.engines.survey.forms import (
+    FUNCTIONAL,
+    backward_methods,
+    classes_of,
+    misnamed_operators,
+    number_classes,
+)
 from harness.engines.survey.search import Candidate, Search
 from harness.engines.survey.unbroadcasting import find_reducers
 
@@ -148,6 +154,7 @@ class _Explorer:
             shape_changes=changes,
             dtype=dtype,
             one_op=chosen.trial.outcomes,
+            misnamed=misnamed_operators(self.candidates[self.name]),
         )
 
     def _search(self) -> tuple[str, Candidate]:

@@ -72,6 +72,31 @@ def _public_or_private(target: Any) -> list[str]:
     return [name for name in attributes_of(target) if not name.startswith("__")]
 
 
+_MISNAMED = {
+    "__div__": "__truediv__",
+    "__divide__": "__truediv__",
+    "__dot__": "__matmul__",
+    "__minus__": "__sub__",
+    "__multiply__": "__mul__",
+    "__negative__": "__neg__",
+    "__plus__": "__add__",
+    "__power__": "__pow__",
+    "__rdiv__": "__rtruediv__",
+    "__rminus__": "__rsub__",
+    "__subtract__": "__sub__",
+    "__times__": "__mul__",
+}
+
+
+def misnamed_operators(target: Any) -> dict[str, str]:
+    """The methods that no operator calls, and the name under which one would."""
+    return {
+        name: special
+        for name, special in _MISNAMED.items()
+        if hasattr(target, name) and not hasattr(target, special)
+    }
+
+
 def values(declared: str, t: Any) -> list[str]:
     """Return expressions that may read the data of tensor `t`."""
     if declared:

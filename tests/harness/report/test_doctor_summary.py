@@ -107,3 +107,9 @@ def test_a_wrong_product_of_numbers_explains_the_other_findings() -> None:
     text = shown(replace(of_arrays, kind="scalars"))
     assert "Looks wrong the gradient of `t * u`;" in text
     assert "`op1`" not in text
+
+
+def test_methods_that_no_operator_calls_are_shown() -> None:
+    text = shown(replace(diagnosis(), misnamed={"__div__": "__truediv__"}))
+    assert "Never runs  `__div__`: name it `__truediv__`\n" in text
+    assert len(text.splitlines()) <= MOST_LINES
