@@ -28,7 +28,7 @@ from harness.grade.copying import ALLOWED, find_copies
 from harness.grade.feedback import ENDED
 from harness.grade.files import NotGradable, Said, read_submission
 from harness.grade.mutants import Mutant
-from harness.grade.plan import GradingPlan
+from harness.grade.plan import GradingPlan, Marked
 from harness.grade.processes import EngineResults, Processes
 from harness.grade.protocol import Ended, PackedCodes
 from harness.grade.styles import Style, styles_of
@@ -57,8 +57,8 @@ _MOST_RECOGNISED, _FEW = 0.1, 3
 
 _LONGEST_REASON = 1500
 
-_MOST_TRACED = 50
-"""The number of tests in which the values inside are compared."""
+_MOST_TRACED, _FIRST_TRACED = 50, 3
+"""The number of tests in which the values inside are compared, and of those that come first."""
 
 
 def grade_suite(
@@ -450,21 +450,33 @@ class _Grading:
         marked, reaching = self.plan.marked(mutant), set(result.reached_by)
         tests = [test for test in self.counted if self.name(test) in reaching]
         chosen = sorted(tests, key=lambda test: self.counted[test].seconds)[:_MOST_TRACED]
+        infections: list[Infection] = []
+        # Most wrong numbers are found by the quickest tests; then the others are not needed.
+        for some in (chosen[:_FIRST_TRACED], chosen[_FIRST_TRACED:]):
+            observed = self._traced(marked, some) if some else {}
+            if observed is None:
+                return None
+            infections += observed.values()
+            if stage_of_survivor(infections) == "not-revealed":
+                return "not-revealed"
+        return stage_of_survivor(infections) if len(infections) == len(tests) else None
+
+    def _traced(self, marked: Marked, tests: Sequence[int]) -> dict[int, Infection] | None:
+        """Return what the numbers inside tests show, by test; None if they cannot be observed."""
         try:
             broken, clean = (
-                self.processes.observe(codes, chosen, trail=True)
+                self.processes.observe(codes, tests, trail=True)
                 for codes in (marked.broken, marked.clean)
             )
         except NotGradable:  # too late to matter
             return None
         if "reloaded" in (broken.path, clean.path):
             return None
-        both = [test for test in chosen if test in broken.ended and test in clean.ended]
-        infections = [
-            infection_of(broken.ended[test].trail, clean.ended[test].trail) for test in both
-        ]
-        stage = stage_of_survivor(infections)
-        return stage if stage == "not-revealed" or len(both) == len(tests) else None
+        return {
+            test: infection_of(broken.ended[test].trail, clean.ended[test].trail)
+            for test in tests
+            if test in broken.ended and test in clean.ended
+        }
 
 
 def _fate(verdict: TrialVerdict[int], reaching: Sequence[int]) -> Fate:

@@ -19,6 +19,8 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import pairwise
 from random import Random
 from typing import Literal, TypeVar
 
@@ -252,12 +254,14 @@ def _stream(seed: bytes, *names: str) -> Random:
 
 
 def compose_file(clean: str, broken: str, live: LiveVersion, random: Random) -> str:
-    """Return a text that contains two versions of a file, and behaves like one of them."""
-    tree, other = quiet_parse(clean), quiet_parse(broken)
-    used = _identifiers(tree) | _identifiers(other)
-    names = _unused_names(used, random)
-    rebound = frozenset(_declared(tree) | _declared(other))
-    rewriter = Rewriter(random, names.__next__, rebound)
+    """Return a text that contains two versions of a file, and behaves like one of them.
+
+    Raises SyntaxError, ValueError or RecursionError for a text that cannot be read.
+    """
+    before, ours, theirs, after = _around_differences(clean, broken)
+    tree, other = quiet_parse(ours), quiet_parse(theirs)
+    names = _unused_names(_identifiers(clean) | _identifiers(theirs), random)
+    rewriter = Rewriter(random, names.__next__, _declared(clean) | _declared(theirs))
 
     def branch(ours: Statements, theirs: Statements, in_function: bool) -> ast.If:
         first = random.random() < 0.5
@@ -271,7 +275,37 @@ def compose_file(clean: str, broken: str, live: LiveVersion, random: Random) -> 
     tree.body = merger.merge(tree.body, other.body)
     for function in merger.changed:
         rewriter.rewrite(function)
-    return _spliced(clean, tree, merger.places)
+    return before + _spliced(ours, tree, merger.places) + after
+
+
+def _around_differences(clean: str, broken: str) -> tuple[str, str, str, str]:
+    """Return what comes before all differences, both versions of the rest, and what comes after.
+
+    The versions consist of whole statements, so that each can be read alone: most of a file need
+    not be.
+    """
+    ours, theirs = lines_of(clean), lines_of(broken)
+    most = min(len(ours), len(theirs))
+    first = next((i for i in range(most) if ours[i] != theirs[i]), most)
+    same = next((i for i in range(most - first) if ours[-1 - i] != theirs[-1 - i]), most - first)
+    start = max(line for line in _boundaries(clean) if line <= first)
+    end = min(line for line in _boundaries(clean) if line >= len(ours) - same)
+    after = len(ours) - end
+    middle = "".join(theirs[start : len(theirs) - after])
+    try:
+        quiet_parse("".join(ours[start:end]))
+        quiet_parse(middle)
+    except SyntaxError:  # such as an `else` that belongs to the statement before
+        return "", clean, broken, ""
+    return "".join(ours[:start]), "".join(ours[start:end]), middle, "".join(ours[end:])
+
+
+@lru_cache(maxsize=64)
+def _boundaries(text: str) -> list[int]:
+    """Return the numbers of lines in front of places where no statement of a file continues."""
+    body = quiet_parse(text).body
+    ends = [_last(one) for one, after in pairwise(body) if _last(one) < _first(after)]
+    return [0, *ends, len(lines_of(text))]
 
 
 def _spliced(clean: str, tree: ast.Module, places: Sequence[ReplacedLines]) -> str:
@@ -318,9 +352,9 @@ _WORDS = (
 )
 
 
-def _unused_names(used: set[str], random: Random) -> Iterator[str]:
+def _unused_names(used: frozenset[str], random: Random) -> Iterator[str]:
     """Yield names that no file uses, each once."""
-    taken = used | set(dir(builtins))
+    taken = {*used, *dir(builtins)}
     while True:
         name = random.choice(_WORDS) + random.choice(("", *(f"_{word}" for word in _WORDS)))
         if name not in taken:
@@ -328,20 +362,23 @@ def _unused_names(used: set[str], random: Random) -> Iterator[str]:
             yield name
 
 
-def _declared(tree: ast.Module) -> set[str]:
+@lru_cache(maxsize=64)
+def _declared(text: str) -> frozenset[str]:
     """Return the names that a function binds outside of itself, or inside an expression."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(quiet_parse(text)):
         match node:
             case ast.Global(names=several) | ast.Nonlocal(names=several):
                 names.update(several)
             case ast.NamedExpr(target=ast.Name(id=name)):
                 names.add(name)
-    return names
+    return frozenset(names)
 
 
-def _identifiers(tree: ast.Module) -> set[str]:
+@lru_cache(maxsize=64)
+def _identifiers(text: str) -> frozenset[str]:
     """Return all names of any kind in a file, and all strings."""
-    fields = (value for node in ast.walk(tree) for _, value in ast.iter_fields(node))
+    nodes = ast.walk(quiet_parse(text))
+    fields = (value for node in nodes for _, value in ast.iter_fields(node))
     parts = (item for value in fields for item in (value if isinstance(value, list) else [value]))
-    return {item for item in parts if isinstance(item, str)}
+    return frozenset(item for item in parts if isinstance(item, str))

@@ -2,8 +2,11 @@
 
     python -m tests.benchmarks.cohort                            # 40 submissions, all breaks
     python -m tests.benchmarks.cohort --count 2000 --select family:broadcasting --limit 5
+    python -m tests.benchmarks.cohort --plain --count 400 --select sub-sign,skip-unbroadcast
 
-The submissions are weakened copies of the suites in `tests/suites`; 2 % do harm, and 1 % hang. They
+The submissions are weakened copies of the suites in `tests/suites`; 2 % do harm, and 1 % hang. With
+`--plain`, each is a suite of a few short tests, and one correct engine besides the clean one is
+tried: then little is measured but the pools. They
 are graded once without interruption. Then they are graded again, on the local pool and, if
 `distributed` can be imported, on a Dask cluster of two workers; each time, processes are killed
 (SIGKILL) at random moments and the same command is repeated. The scores must be identical to the
@@ -25,6 +28,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from harness.grade.cohort.results import ResultHeader, ResultReader, result_files
 from harness.sandbox.fork import die_with_parent
 from tests.benchmarks.engine import ROOT
 from tests.harness.grade.cluster import Cluster
@@ -52,7 +56,40 @@ HANGING = {
 }
 """Files that do not end."""
 
+PLAIN = """
+def test_{name}():
+    a, b = (tensor(np.array(x), requires_grad=True) for x in ([1.0, 2.0], [4.0, 8.0]))
+    ({expression}).sum().backward()
+    assert a.grad is not None
+    assert a.grad.tolist() == {expected}
+"""
+"""A short test."""
+
+EXPRESSIONS = {
+    "sub": ("b - a", "[-1.0, -1.0]"),
+    "mul": ("a * b", "[4.0, 8.0]"),
+    "div": ("a / b", "[0.25, 0.125]"),
+    "square": ("a * a", "[2.0, 4.0]"),
+    "row": ("a + np.ones((3, 2))", "[3.0, 3.0]"),
+    "power": ("a ** 3", "[3.0, 12.0]"),
+}
+"""What a short test computes, and the gradient that it expects."""
+
 # ----- The course -----
+
+
+def write_plain_course(folder: Path, count: int, seed: int) -> None:
+    """Write `count` suites of a few short tests, the same for the same seed."""
+    rng = random.Random(seed)
+    folder.mkdir(parents=True)
+    for number in range(count):
+        chosen = rng.sample(sorted(EXPRESSIONS), k=rng.randint(1, len(EXPRESSIONS)))
+        tests = [
+            PLAIN.format(name=name, expression=EXPRESSIONS[name][0], expected=EXPRESSIONS[name][1])
+            for name in chosen
+        ]
+        text = "import numpy as np\nfrom minigrad import tensor\n" + "\n".join(tests)
+        (folder / f"{number:05}_plain.py").write_text(text, encoding="utf-8")
 
 
 def write_course(folder: Path, count: int, seed: int) -> None:
@@ -198,15 +235,35 @@ def main() -> int:
     parser.add_argument("--select", default="all", help="the breaks, as for `harness grade`")
     parser.add_argument("--limit", type=int, default=10, help="as for `harness grade`")
     parser.add_argument("--kills", type=int, help="the seed of the kills; by default random")
+    parser.add_argument("--plain", action="store_true", help="only suites of a few short tests")
     options = parser.parse_args()
     kills = options.kills if options.kills is not None else random.randrange(10**6)
     with tempfile.TemporaryDirectory(prefix="cohort-") as scratch:
-        write_course(Path(scratch, "all"), options.count, options.course)
+        write = write_plain_course if options.plain else write_course
+        write(Path(scratch, "all"), options.count, options.course)
         graded = ["--select", options.select, "--limit", str(options.limit)]
         graded += ["--seed", "benchmark", "--workers", "2"]
+        graded += ["--correct", "tanh-by-expm1"] if options.plain else []
         trial = Trial(Path(scratch), options.count, graded, random.Random(kills))
         print(f"{trial.count} submissions; the seed of the kills is {kills}", flush=True)
         return run(trial)
+
+
+OUT = {"the local pool": "local", "a Dask cluster": "dask"}
+"""The folder with the results of each way."""
+
+
+def once_each(trial: Trial, out: str) -> bool:
+    """Print how many results are stored; return whether each submission has exactly one."""
+    folder = trial.folder / out
+    names = [
+        header.submission
+        for file in result_files(folder)
+        for header in ResultReader(ResultHeader).read(file)
+        if header.final
+    ]
+    print(f"  {len(names)} results of {len(set(names))} submissions", flush=True)
+    return len(names) == len(set(names)) == trial.count
 
 
 def run(trial: Trial) -> int:
@@ -219,11 +276,11 @@ def run(trial: Trial) -> int:
     ways = {"the local pool": killed_locally}
     if find_spec("distributed"):
         ways["a Dask cluster"] = killed_on_dask
-    same = True
+    same = once_each(trial, "whole")
     for name, way in ways.items():
         print(f"{name}, killed three times", flush=True)
         scores = way(trial)
-        same = same and scores == expected
+        same = same and scores == expected and once_each(trial, OUT[name])
         print(f"  {'the same scores' if scores == expected else 'OTHER SCORES'}", flush=True)
         for ours, theirs in zip(expected.splitlines(), scores.splitlines(), strict=False):
             if ours != theirs:

@@ -286,11 +286,25 @@ def _connect(address: str) -> Any:
             "pip install 'breaklab[dask]'",
         ) from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors that matter are raised
+    opened: SimpleQueue[Any] = SimpleQueue()
+
+    def open_client() -> None:
+        try:
+            opened.put(Client(address, timeout=_PATIENCE))
+        except Exception as error:
+            opened.put(error)
+
+    # The client waits without end for a server that speaks another protocol, such as HTTP.
+    threading.Thread(target=open_client, daemon=True).start()
     try:
-        client = Client(address, timeout=_PATIENCE)
-    except (OSError, ValueError) as error:
+        client = opened.get(timeout=2 * _PATIENCE)
+    except Empty:
+        client = TimeoutError("it does not answer as one")
+    if isinstance(client, Exception):
+        if not isinstance(client, (OSError, ValueError)):
+            raise client
         problem = message(
-            "there is no Dask scheduler at {address}: {error}", address=address, error=error
+            "there is no Dask scheduler at {address}: {error}", address=address, error=client
         )
         remedy = "check the address, such as tcp://192.0.2.1:8786"
         raise EnvironmentProblem(problem, remedy) from None

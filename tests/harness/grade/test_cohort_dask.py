@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -106,6 +107,33 @@ def test_without_a_scheduler_there_is_one_message(
     pattern = "no Dask scheduler at tcp://127.0.0.1:9|needs distributed"
     with pytest.raises(EnvironmentProblem, match=pattern):
         on_dask(course, "tcp://127.0.0.1:9")
+
+
+SILENT = """
+import sys
+from harness.grade.cohort import dask_pool
+dask_pool._PATIENCE = 0.5
+try:
+    dask_pool._connect(sys.argv[1])
+except dask_pool.EnvironmentProblem as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not find_spec("distributed"), reason="needs distributed")
+def test_a_server_that_is_not_a_scheduler_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        done = subprocess.run(
+            [sys.executable, "-c", SILENT, address],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    assert done.stdout.startswith(f"there is no Dask scheduler at {address}: ")
+    assert done.stderr == ""
 
 
 def on_dask(course: Course, address: str) -> bytes:
