@@ -37,6 +37,7 @@ GROUPS = {
     "patched collector": ["patched_collector"],
     "patched pytest": ["patched_pytest"],
     "edited engine": ["an_edited_engine"],
+    "second copy": ["a_second_copy"],
 }
 """Cheats that do not disturb each other are graded together, which is quicker."""
 
