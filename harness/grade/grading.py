@@ -2,7 +2,7 @@
 
 The order matters: the tests must pass on the engine without a break, three times, and
 on every correct engine; only then are breaks tried. A test kills a break if it passes on the twin
-and fails on the break under two rewrites, or five if it has not killed before. At the end, tests
+and fails on the break under two rewrites, or four if it has not killed before. At the end, tests
 that kill must pass on twins again, many times.
 The parent never imports the suite: see `harness.grade.confined` for where it runs.
 """
@@ -47,7 +47,7 @@ BreakProgress = Callable[[int, int], None]
 TIMES = 3
 """How often the tests are run on the engine without a break."""
 
-FIRST_ROUNDS = 5
+FIRST_ROUNDS = 4
 """The number of rewrites for a test that has killed nothing yet, so that few can be lucky."""
 
 CONFIRMATIONS = 10

@@ -16,7 +16,7 @@ from harness.grade.suite import SuiteReport
 from tests.hostile.test_suites import plan
 
 HERE = Path(__file__).parent / "suites" / "fingerprints"
-CLASSES = ("source", "bytecode", "traces", "memory", "spies", "protocol", "messages")
+CLASSES = ("source", "bytecode", "traces", "memory", "spies", "protocol", "messages", "environment")
 
 POSSIBLE = "possible"
 """The cheats that kill breaks, or could be made to."""
@@ -78,3 +78,12 @@ def test_what_remains_possible(four_breaks: GradingPlan, tmp_path: Path) -> None
     assert fates["sub-sign"] == fates["sigmoid-missing-1-minus"] == ("killed", seen)
     assert fates["skip-unbroadcast"][0] != "killed" != fates["mul-swapped-operands"][0]
     assert ["test_possible.py::test[code_in_memory]"] in [by for _, by in fates.values()]
+
+
+def test_what_can_be_observed_without_looking_at_code(
+    four_breaks: GradingPlan, tmp_path: Path
+) -> None:
+    """Operators on objects in an array, and which arrays a rule returns."""
+    report = graded(tmp_path, ("observed",), four_breaks)
+    assert (report.gradable, report.reason, report.refused) == (True, "", {})
+    assert {result.fate for result in report.breaks} == {"killed"}
