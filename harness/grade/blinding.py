@@ -29,6 +29,7 @@ import marshal
 import os
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
@@ -317,6 +318,7 @@ def _attended(service: Service, control: Control) -> Keeper:
         frozenset(signals) - {signal.SIGKILL, signal.SIGSTOP},
         *(_thread.get_native_id, os.getpid),
         *((os.listdir, (tasks,)) if Path(tasks).is_dir() else (_thread._count, ())),
+        *(time.sleep, (0.001,) * 5),
     )
     next(keeper)
     return keeper
@@ -336,6 +338,8 @@ def _attend(
     process: Any,
     listed: Any,
     where: Any,
+    sleep: Any,
+    pauses: Any,
 ) -> Keeper:
     """Pass messages to a service while no handler, finalizer or other thread can interrupt it.
 
@@ -354,9 +358,12 @@ def _attend(
         enabled = collects()
         disable()
         blocked = mask(block, signals)  # afterwards, handlers of earlier signals run
-        alone = mask(block, signals) >= most and (
-            thread() != process() or listed(*where).__len__() == 1
-        )
+        for pause in pauses:  # a thread that has been joined takes a moment to end
+            alone = thread() != process() or listed(*where).__len__() == 1
+            if alone:
+                break
+            sleep(pause)
+        alone = alone and mask(block, signals) >= most
 
 
 def _run_module(keeper: Keeper, file: str, execute: Any, failure: Any, busy: Any) -> Keeper:

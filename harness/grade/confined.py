@@ -183,6 +183,8 @@ def _collect(suite: _Suite) -> tuple[_Suite, Collected]:
         suite.keeper.send(("record",))
         CALLS.notes_inspections = False  # they are refused
         CALLS.start()
+    with contextlib.suppress(BaseException):  # if a test imports it, that raises the same again
+        importlib.import_module(suite.dialect.module)  # before any other threads run
     try:
         engine = _EngineFixture(suite.dialect)
         session = _session(order, [problems, engine])
