@@ -233,16 +233,21 @@ class Functions:
     called : set of CodeType or None
         The functions that were called or inspected while the engine was imported, or since; None
         if that is not known, so that the engine has to be loaded again for every change.
+    own : frozenset of int, optional
+        The ids of the code objects that functions may have; others are not even compared, which
+        would hash their constants.
     """
 
-    def __init__(self, codes: FileCodes, called: set[CodeType] | None) -> None:
+    def __init__(
+        self, codes: FileCodes, called: set[CodeType] | None, own: frozenset[int] | None = None
+    ) -> None:
         self.codes, self.is_known = codes, called is not None
         self.by_code: dict[_CodeIdentity, list[FunctionType]] = {}
         """The function objects that have each code."""
         self.called: set[CodeType] = set()
         if called is not None:
             files = {code.co_filename for code in codes.values()}
-            self.by_code, suspended = _functions_by_code(files)
+            self.by_code, suspended = _functions_by_code(files, own)
             self.called = called | suspended
 
     def plan(self, patched: FileCodes) -> list[Replacement] | None:
@@ -323,7 +328,7 @@ class _CannotSwap(Exception):
 
 
 def _functions_by_code(
-    files: set[str],
+    files: set[str], own: frozenset[int] | None
 ) -> tuple[dict[_CodeIdentity, list[FunctionType]], set[CodeType]]:
     """Return the functions defined in these files, by their code, and the code of generators.
 
@@ -337,17 +342,24 @@ def _functions_by_code(
     if frozen:
         gc.freeze()
     for item in objects:
-        if type(item) is FunctionType and item.__code__.co_filename in files:
-            functions[_identity(item.__code__)].append(item)
-        elif (attribute := _GENERATORS.get(type(item))) is not None:
-            code = getattr(item, attribute)
-            if code.co_filename in files:
-                suspended.add(code)
+        attribute = _WITH_CODE.get(type(item))
+        code = getattr(item, attribute) if attribute else None
+        if code is None or not (code.co_filename in files if own is None else id(code) in own):
+            continue
+        if type(item) is FunctionType:
+            functions[_identity(code)].append(item)
+        else:
+            suspended.add(code)
     return functions, suspended
 
 
-_GENERATORS = {GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
-"""The attribute of a generator that holds its code, by type."""
+_WITH_CODE = {
+    FunctionType: "__code__",
+    GeneratorType: "gi_code",
+    CoroutineType: "cr_code",
+    AsyncGeneratorType: "ag_code",
+}
+"""The attribute of a function or a generator that holds its code, by type."""
 
 
 _CodeIdentity = tuple[str, CodeType]

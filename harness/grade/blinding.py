@@ -6,29 +6,34 @@ engine at all. What is refused depends on the object, not on the caller: no call
 of an engine's function, frame or traceback. Functions that lead from an object to all others, such
 as `gc.get_objects`, are refused to everyone. Every caller may read everything else.
 
-What must stay secret is held by a generator, the *keeper*. Only its frame refers to the key, to the
-code that replaces other code, and to the functions that handle both. Python cannot look into a
-suspended generator without an audit event. So the suite can call the keeper and patch everything
-around it, but it can only pass on messages that it cannot read. The keeper works with private
-copies of its modules and of the builtins. While it works, the garbage collector is off and signals
-are blocked.
+What must stay secret is held by a generator, the *keeper*. Only its stack refers to the function
+that knows the key, and the code that replaces other code. A frame shows its variables and not its
+stack, so even code that interrupts the keeper cannot get at that function. The suite can call the
+keeper and patch everything around it, but it can only pass on messages that it cannot read. The
+keeper works with private copies of its modules and of the builtins. It accepts only objects of a
+few exact types, so it calls nothing of the suite, and works only if nothing can interrupt it: see
+`_attend`.
 
 This is not a sandbox: see `docs/safety.md` for what remains possible.
 """
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import gc
 import hashlib
 import importlib
 import importlib.util
 import marshal
+import os
 import signal
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from types import (
     AsyncGeneratorType,
@@ -148,8 +153,11 @@ def private_copy(name: str) -> ModuleType:
 
 def keep(
     loading: Any, root: Path, files: FileCodes, key: bytes, changed: bytes
-) -> tuple[Keeper, dict[str, Keeper]]:
-    """Make this process blind to an engine's code; return the keeper and a loader for each file.
+) -> tuple[Keeper, dict[str, Keeper], Callable[[], list[str]]]:
+    """Make this process blind to an engine's code.
+
+    Returns the keeper, a loader for each file, and a function that returns what was refused since
+    its last call.
 
     Parameters
     ----------
@@ -166,59 +174,73 @@ def keep(
 
     Notes
     -----
-    The keeper accepts the following requests.
+    The keeper accepts the following requests. It replies None to any other, and to all of them if
+    something could interrupt it.
 
-    - `"record"`: allow recording what frames execute, if the code is clean; reply None.
+    - `"record"`: allow recording what frames execute, if the code is clean; reply True.
     - `"collected", called`: find the functions, of which `called` have run; end the recording.
     - `"swap", message`: replace code; reply whether that was possible.
     - `"code", file, namespace`: reply with a module's code, if its own loader requests it.
-    - `"refused"`: reply with what was refused since the last such request.
     """
     paths = frozenset({str(root / file) for file in files} | {__file__, loading.__file__})
-    hook, control = _judge(paths)
+    hook, control, take_refused = _judge(paths)
     for namespace in (globals(), vars(loading)):
         control("hide", namespace)
-    keeper = _work(loading, files, key, changed, control)
-    loaders = {file: _bare(_run_module)(keeper, file, exec, BaseException) for file in files}
-    next(keeper)
-    keeper.send(("loaders", {file: loader.gi_frame for file, loader in loaders.items()}))
+    frames: dict[str, FrameType] = {}
+    keeper = _attended(_service(loading, files, key, changed, control, frames), control)
+    busy = compile(f"raise ImportError({_BUSY!r})", "", "exec")
+    loaders = {file: _bare(_run_module)(keeper, file, exec, BaseException, busy) for file in files}
+    frames.update((file, loader.gi_frame) for file, loader in loaders.items())
     for loader in loaders.values():
         next(loader)
     real_sys, real_gc = sys.modules["sys"], sys.modules["gc"]  # this module has copies
     for name in ("settrace", "setprofile"):
         # `threading` also uses them to install trace functions in new threads.
-        tracer = _install(getattr(sys, name), control)
-        next(tracer)
+        tracer = _attended(_installer(getattr(sys, name), control), control)
         setattr(real_sys, name, tracer.send)
     # A callback could run while the keeper works, and read the variables of its caller.
     vars(real_gc)["callbacks"] = []
     sys.addaudithook(hook)
-    return keeper, loaders
+    return keeper, loaders, take_refused
 
 
-def _work(loading: Any, files: FileCodes, key: bytes, changed: bytes, control: Control) -> Keeper:
-    """Serve the keeper's requests."""
+Service = Callable[[None, Any], object]
+"""Replies to a message; the first argument means nothing."""
+
+
+def _service(
+    loading: Any,
+    files: FileCodes,
+    key: bytes,
+    changed: bytes,
+    control: Control,
+    frames: Mapping[str, FrameType],
+) -> Service:
+    """Return what the keeper does; `frames` are those of the loaders."""
     current = dict(files)
     functions: Any = None
-    frames: Mapping[str, FrameType] = {}
     clean = not changed
     if changed:
         current.update(_opened(key, changed)[1])
-    reply: object = None
-    while True:
-        message = yield reply
-        restore = _undisturbed()  # first: nothing before it may allocate memory
-        control("working", True)
+    own = frozenset(id(code) for file in current.values() for code in _all_code(file))
+
+    def serve(_: None, message: Any) -> object:
+        # Types are compared by identity, since anything else could call a method of the suite.
+        nonlocal functions, clean
+        if type(message) is not tuple or not message or type(message[0]) is not str:
+            return None
         request, *arguments = message
-        reply = None
-        if request == "loaders" and not frames:
-            (frames,) = arguments
-        elif request == "record":
+        kinds = [*map(type, arguments), None, None]
+        if request == "record":
             control("visible", clean)
-        elif request == "collected":
-            functions = _functions_of(loading, files, arguments[0], control("hidden"))
+            return True
+        if request == "collected" and (kinds[0] is list or arguments == [None]):
+            control("working", True)
+            functions = _functions_of(loading, files, arguments[0], own)
             _end_recording(control)
-        elif request == "swap":
+            control("working", False)
+        if request == "swap" and kinds[0] is bytes and functions is not None:
+            control("working", True)
             visible, codes = _opened(key, arguments[0])
             pairs = functions.plan(codes)
             clean = False
@@ -227,18 +249,24 @@ def _work(loading: Any, files: FileCodes, key: bytes, changed: bytes, control: C
                 functions.swap(pairs)
                 current.update(codes)
                 control("visible", visible)
-            reply = pairs is not None
-            del pairs, codes
-        elif request == "code":
-            file, namespace = arguments
-            if frames.get(file) is sys._getframe(1):
+            control("working", False)
+            return pairs is not None
+        if request == "code" and kinds[0] is str and kinds[1] is dict:
+            file, namespace = arguments[:2]
+            if frames.get(file) is sys._getframe(2):
                 control("hide", namespace)
-                reply = current[file]
-        elif request == "refused":
-            reply = list(control("refused"))
-        control("working", False)
-        del arguments, message
-        restore()
+                functions = None  # the new functions are not among them
+                return current[file]
+        return None
+
+    return serve
+
+
+def _all_code(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _all_code(constant)
 
 
 def _end_recording(control: Control) -> None:
@@ -250,33 +278,13 @@ def _end_recording(control: Control) -> None:
 
 
 def _functions_of(
-    loading: Any, files: FileCodes, called: Iterable[object] | None, hidden: frozenset[int]
+    loading: Any, files: FileCodes, called: list[object] | None, own: frozenset[int]
 ) -> Any:
-    """Return the functions in the engine's modules, without any copies that a suite has made."""
-    known = None if called is None else {code for code in called if type(code) is CodeType}
-    functions = loading.Functions(files, known)
-    for found in functions.by_code.values():
-        found[:] = [function for function in found if id(function.__globals__) in hidden]
-    return functions
+    """Return the functions with the engine's own code, of which `called` have run."""
+    known = None if called is None else {code for code in called if id(code) in own}
+    return loading.Functions(files, known, own)
 
 
-def _undisturbed() -> Callable[[], None]:
-    """Run no handlers or finalizers in this thread until the returned function is called."""
-    collects = _gc_is_enabled()
-    _gc_disable()
-    blocked = _mask(signal.SIG_BLOCK, _SIGNALS)
-
-    def restore() -> None:
-        if collects:
-            _gc_enable()
-        _mask(signal.SIG_SETMASK, blocked)
-
-    return restore
-
-
-_mask = getattr(signal, "pthread_sigmask", lambda *_: ())
-_SIGNALS = signal.valid_signals()
-_gc_is_enabled, _gc_enable, _gc_disable = gc.isenabled, gc.enable, gc.disable
 _settrace, _setprofile = sys.settrace, sys.setprofile
 
 # ----- Code that others can see while it runs -----
@@ -296,27 +304,89 @@ def _bare(function: Any) -> Any:
     )
 
 
-def _run_module(keeper: Keeper, file: str, execute: Any, failure: Any) -> Keeper:
+def _attended(service: Service, control: Control) -> Keeper:
+    """Return a generator that passes what is sent to a service, if nothing can interrupt it."""
+    signals = signal.valid_signals()
+    own = sys.modules["_signal"]  # functions that are written in C: nothing in them can be changed
+    tasks = "/proc/self/task"
+    attend = _bare(_attend)
+    control("hide", attend.__globals__)  # trace functions do not see its frames
+    keeper: Keeper = attend(
+        [repeat(service)],
+        *(gc.isenabled, gc.disable, gc.enable),
+        *(own.pthread_sigmask, int(signal.SIG_BLOCK), int(signal.SIG_SETMASK), frozenset(signals)),
+        frozenset(signals) - {signal.SIGKILL, signal.SIGSTOP},
+        *(_thread.get_native_id, os.getpid),
+        *((os.listdir, (tasks,)) if Path(tasks).is_dir() else (_thread._count, ())),
+        *(time.sleep, (0.001,) * 5),
+    )
+    next(keeper)
+    return keeper
+
+
+def _attend(
+    services: list[Any],
+    collects: Any,
+    disable: Any,
+    enable: Any,
+    mask: Any,
+    block: int,
+    restore: int,
+    signals: frozenset[int],
+    most: frozenset[int],
+    thread: Any,
+    process: Any,
+    listed: Any,
+    where: Any,
+    sleep: Any,
+    pauses: Any,
+) -> Keeper:
+    """Pass messages to a service while no handler, finalizer or other thread can interrupt it.
+
+    Python may run a handler wherever this function calls something, or goes on after a `yield`. A
+    handler sees the variables, so `serve` is None at all of these places: the service is on the
+    stack. In the first thread, handlers also run for signals that other threads receive. So the
+    service is not called there if there are others.
+    """
+    message = blocked = enabled = alone = None
+    for serve in services.pop():
+        message = yield (
+            serve((serve := None), message) if alone else (serve := None),
+            blocked is not None and mask(restore, blocked),
+            enabled and enable(),
+        )[0]
+        enabled = collects()
+        disable()
+        blocked = mask(block, signals)  # afterwards, handlers of earlier signals run
+        for pause in pauses:  # a thread that has been joined takes a moment to end
+            alone = thread() != process() or listed(*where).__len__() == 1
+            if alone:
+                break
+            sleep(pause)
+        alone = alone and mask(block, signals) >= most
+
+
+def _run_module(keeper: Keeper, file: str, execute: Any, failure: Any, busy: Any) -> Keeper:
     """Execute a module's code in each namespace that is sent; yield what it raises."""
     error = None
     while True:
         namespace = yield error
         try:
-            execute(keeper.send(("code", file, namespace)), namespace)
+            execute(keeper.send(("code", file, namespace)) or busy, namespace)
             error = None
         except failure as raised:
             error = raised
 
 
-def _install(install: Any, control: Control) -> Keeper:
-    """Install each trace function that is sent, so that it does not see what the engine does."""
-    while True:
-        function = yield None
-        restore = _undisturbed()
+def _installer(install: Any, control: Control) -> Service:
+    """Return what installs trace functions so that they do not see what the engine does."""
+
+    def serve(_: None, function: Any) -> None:
         control("working", True)
         install(None if function is None else _without_engine(function, control("hidden")))
         control("working", False)
-        restore()
+
+    return serve
 
 
 def _without_engine(function: Any, hidden: frozenset[int]) -> Any:
@@ -334,6 +404,8 @@ def _without_engine(function: Any, hidden: frozenset[int]) -> Any:
     return _bare(trace)
 
 
+_BUSY = "a graded suite cannot import the engine while it runs other threads"
+
 _REFUSED = frozenset(
     {
         *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
@@ -350,19 +422,21 @@ _MODULES = frozenset({"_testcapi", "_testinternalcapi", "_xxsubinterpreters", "_
 _CODES = {GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
 
 
-def _judge(paths: frozenset[str]) -> tuple[Any, Control]:
-    """Return the audit hook, and the function that controls it.
+def _judge(paths: frozenset[str]) -> tuple[Any, Control, Callable[[], list[str]]]:
+    """Return the audit hook, what controls it, and what returns and forgets the refused events.
 
-    Both use only their own variables, since anything else can be patched. The values of these
+    They use only their own variables, since anything else can be patched. The values of these
     variables are immutable, so code that sees a frame of the hook cannot change what it refuses.
     """
-    visible = working = False
+    visible, working = False, 0
     hidden: frozenset[int] = frozenset()
     kept: tuple[object, ...] = ()  # otherwise, an id could be reused
     refused: tuple[str, ...] = ()
-    nested: object = None
-    kind, identity, get = type, id, getattr
-    function, frame, traceback, text = FunctionType, FrameType, TracebackType, (str, bytes)
+    nested: tuple[object, int] | None = None
+    """What the hook itself looks at, and the thread in which it does."""
+    kind, identity, get, thread = type, id, getattr, _thread.get_ident
+    function, frame, traceback, instance = FunctionType, FrameType, TracebackType, isinstance
+    text, last = ((str, "mem"), (bytes, b"mem")), slice(-3, None)
     generators = tuple(_CODES.items())
     events, modules, recording = _REFUSED, _MODULES, ("sys.settrace", "sys.setprofile")
     # Libraries expect these: a TypeError as for a function that is written in C, and a RuntimeError
@@ -377,29 +451,33 @@ def _judge(paths: frozenset[str]) -> tuple[Any, Control]:
         if kind(item) is frame:
             return not visible and identity(item.f_globals) in hidden
         if kind(item) is traceback:
-            nested = item
+            nested = item, thread()
             own = item.tb_frame
             nested = None
             return not visible and identity(own.f_globals) in hidden
         for generator, attribute in generators:
             if kind(item) is generator:
-                nested = item
+                nested = item, thread()
                 code = get(item, attribute)
                 nested = None
                 return code.co_filename in paths
         return False
 
-    judge = _bare(is_hidden)
+    def is_nested(item: Any) -> bool:
+        own = nested
+        return own is not None and own[0] is item and own[1] == thread()
+
+    judge, is_nested = _bare(is_hidden), _bare(is_nested)
 
     def hook(event: str, arguments: Any) -> None:
         nonlocal refused
         what = event
         if event == "object.__getattr__":
             item, what = arguments
-            if working or item is nested or not judge(item, what):
+            if working == thread() or is_nested(item) or not judge(item, what):
                 return
         elif event in events:
-            if working or (visible and event in recording):
+            if working == thread() or (visible and event in recording):
                 return
         elif event == "import":
             what = arguments[0]
@@ -407,7 +485,10 @@ def _judge(paths: frozenset[str]) -> tuple[Any, Control]:
                 return
         elif event == "open":
             path, what = arguments[0], "/proc/self/mem"
-            if kind(path) not in text or path[-3:] not in ("mem", b"mem"):
+            for base, end in text:
+                if instance(path, base) and base.__getitem__(path, last) == end:
+                    break
+            else:
                 return
         else:
             return
@@ -420,21 +501,23 @@ def _judge(paths: frozenset[str]) -> tuple[Any, Control]:
         raise refusal(f"a graded suite cannot look at the code of the engine: {what}")
 
     def control(word: str, value: Any = None) -> Any:
-        nonlocal visible, working, hidden, kept, refused
+        nonlocal visible, working, hidden, kept
         if word == "working":
-            working = value
+            working = thread() if value else 0
         elif word == "visible":
             visible = value
         elif word == "hide":
             hidden |= {identity(value)}
             kept += (value,)
-        elif word == "refused":
-            found, refused = refused, ()
-            return found
         return hidden if word == "hidden" else visible
 
-    own = _bare(hook), _bare(control)
-    for each in (judge, *own):  # their frames are in the tracebacks of what they raise
+    def take_refused() -> list[str]:
+        nonlocal refused
+        found, refused = refused, ()
+        return [*found]
+
+    own = _bare(hook), _bare(control), _bare(take_refused)
+    for each in (judge, is_nested, *own):  # their frames are in the tracebacks of what they raise
         own[1]("hide", each.__globals__)
     return own
 

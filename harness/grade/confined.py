@@ -115,10 +115,11 @@ def _open_suite(
     The frames of the callers exist as long as the suite runs, so no secret may stay in them.
     """
     order = msgspec.msgpack.decode(line.read_message(), type=Collect)
-    keeper, loaders = keepers.pop()(code.root, code.files, order.key, order.changed)
+    keeper, loaders, refused = keepers.pop()(code.root, code.files, order.key, order.changed)
     is_clean = not order.changed
     order = msgspec.structs.replace(order, key=b"", changed=b"")
-    return _Suite(dialect, code, order, keeper, SealedFinder(code.root, loaders), is_clean)
+    finder = SealedFinder(code.root, loaders)
+    return _Suite(dialect, code, order, keeper, finder, refused, is_clean)
 
 
 class _Suite:
@@ -131,10 +132,12 @@ class _Suite:
         order: Collect,
         keeper: Keeper,
         finder: SealedFinder,
+        take_refused: Callable[[], list[str]],
         is_clean: bool,
     ) -> None:
         self.dialect, self.code, self.order = dialect, code, order
         self.keeper, self.finder, self.is_clean = keeper, finder, is_clean
+        self.take_refused = take_refused
         self.scratch = Path.cwd()
         self.root = self.current = self.scratch / order.folder
         """The folder of the submission, and the current folder when a run begins."""
@@ -180,6 +183,8 @@ def _collect(suite: _Suite) -> tuple[_Suite, Collected]:
         suite.keeper.send(("record",))
         CALLS.notes_inspections = False  # they are refused
         CALLS.start()
+    with contextlib.suppress(BaseException):  # if a test imports it, that raises the same again
+        importlib.import_module(suite.dialect.module)  # before any other threads run
     try:
         engine = _EngineFixture(suite.dialect)
         session = _session(order, [problems, engine])
@@ -201,7 +206,7 @@ def _collect(suite: _Suite) -> tuple[_Suite, Collected]:
     if not items:
         return suite, Collected([], "it has no tests", "empty")
     suite.tests = CollectedSuite(items, suite.code, None)
-    refused = suite.keeper.send(("refused",))
+    refused = suite.take_refused()
     return suite, Collected([item.nodeid for item in items], refused=refused)
 
 
@@ -379,7 +384,7 @@ def _run_tests(suite: _Suite, run: RunRequest, pipe: int) -> None:
         called, outcomes = record.called, tests.outcomes
         reached = None if called is None else sorted(tests.code.numbers(called))
         trail = {**recorder.trail, **visits(map(pack_step, steps), FEW_CALLS)}
-        refused = suite.keeper.send(("refused",))
+        refused = suite.take_refused()
         ended = Ended(
             index, outcomes.result, seconds, outcomes.raised, reached, trail, cpu_seconds, refused
         )

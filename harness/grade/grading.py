@@ -2,8 +2,8 @@
 
 The order matters: the tests must pass on the engine without a break, three times, and
 on every correct engine; only then are breaks tried. A test kills a break if it passes on the twin
-and fails on the break under two rewrites. At the end, tests that kill must pass on twins again,
-many times.
+and fails on the break under two rewrites, or four if it has not killed before. At the end, tests
+that kill must pass on twins again, many times.
 The parent never imports the suite: see `harness.grade.confined` for where it runs.
 """
 
@@ -47,6 +47,9 @@ BreakProgress = Callable[[int, int], None]
 
 TIMES = 3
 """How often the tests are run on the engine without a break."""
+
+FIRST_ROUNDS = 4
+"""The number of rewrites for a test that has killed nothing yet, so that few can be lucky."""
 
 CONFIRMATIONS = 10
 """How often a test that kills must pass on twins again. A test that fails in a quarter of its runs
@@ -406,7 +409,7 @@ class _Grading:
         if not mutant.files.codes:
             return mutant.result("does-not-apply")
         runner = _SuiteRunner(self, mutant)
-        verdict = judge(runner, self.random, self.plan.rounds)
+        verdict = judge(runner, self.random, self._rounds)
         self._note(mutant, verdict)
         result = mutant.result(
             _fate(verdict, runner.reaching),
@@ -417,6 +420,11 @@ class _Grading:
         )
         ended = {self.name(test): how for test, how in runner.ended.items()}
         return msgspec.structs.replace(result, ended=ended)
+
+    def _rounds(self, tests: Sequence[int]) -> int:
+        """Return under how many rewrites tests must kill: more if one of them never has."""
+        new = any(not self.kills[test] for test in tests)
+        return max(self.plan.rounds, FIRST_ROUNDS) if new else self.plan.rounds
 
     def _note(self, mutant: Mutant, verdict: TrialVerdict[int]) -> None:
         """Note which tests kill, and which do not count any more. Raises NotGradable."""

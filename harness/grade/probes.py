@@ -76,7 +76,7 @@ class ProbeTrial:
 
     def judge(self, rounds: int = PROBE_ROUNDS) -> TrialVerdict[str]:
         """Return the probes that kill the break, and those that recognise its code."""
-        return judge(self, Random(self.seed), rounds)
+        return judge(self, Random(self.seed), lambda _: rounds)
 
     def alarms(self, probe: str) -> list[str]:
         """Return the diagnostics that raise an alarm on a probe under every rewrite."""

@@ -8,7 +8,7 @@ what a test is and how it is run: a suite has pytest tests, an exercise may also
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, Literal, Protocol, TypeVar
@@ -56,12 +56,16 @@ class TrialVerdict(Generic[Test]):
     """How the twin was run; None if it was not."""
 
 
-def judge(runner: TrialRunner[Test], random: Random, rounds: int) -> TrialVerdict[Test]:
+def judge(
+    runner: TrialRunner[Test], random: Random, rounds: Callable[[Sequence[Test]], int]
+) -> TrialVerdict[Test]:
     """Run the tests until some kill the break, or none can any more.
 
-    `rounds` is the number of rewrites under which a test must fail. A test that tosses a coin, such
-    as a digest of the code, is right about all of them in one case of `4**rounds`; one that fails
-    in every second run, in about one of `2**rounds`.
+    `rounds` returns the number of rewrites under which the tests must fail. A test that tosses a
+    coin, such as a digest of the code, is right about all of them in one case of `4**rounds`. One
+    that fails in every second run is right in one of `2**rounds`, and so is one that knows this
+    function: the first run is usually on the break, the next on its twin, and the order of the two
+    in each further round is random.
     """
     verdict: TrialVerdict[Test] = TrialVerdict()
     twin_first = random.random() < TWIN_FIRST
@@ -78,7 +82,7 @@ def judge(runner: TrialRunner[Test], random: Random, rounds: int) -> TrialVerdic
             continue
         caught = len(verdict.recognising)
         killers = suspects
-        for number in range(1, rounds):
+        for number in range(1, rounds(suspects)):
             killers = _repeating(runner, verdict, killers, number, random)
         if len(verdict.recognising) > caught:
             continue

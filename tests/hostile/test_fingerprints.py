@@ -4,6 +4,8 @@ They look at code, traces, memory and the harness, and at anything but results. 
 are not prevented: the test states how far they get, and docs/safety.md says so.
 """
 
+import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from harness.grade.suite import SuiteReport
 from tests.hostile.test_suites import plan
 
 HERE = Path(__file__).parent / "suites" / "fingerprints"
-CLASSES = ("source", "bytecode", "traces", "memory", "spies", "protocol")
+CLASSES = ("source", "bytecode", "traces", "memory", "spies", "protocol", "messages", "environment")
 
 POSSIBLE = "possible"
 """The cheats that kill breaks, or could be made to."""
@@ -26,6 +28,9 @@ BREAKS = "sub-sign,skip-unbroadcast,mul-swapped-operands,sigmoid-missing-1-minus
 def four_breaks() -> GradingPlan:
     """Four breaks, and no correct engine but the one without a break."""
     return plan(BREAKS)
+
+
+EXPECTED = re.compile("'([0-9a-f]{16})'")
 
 
 def write(folder: Path, names: tuple[str, ...], expected: dict[str, dict[str, str]]) -> None:
@@ -58,6 +63,10 @@ def test_fingerprints_of_anything_but_results_kill_nothing(
     assert all(len(result.reached_by) >= 40 for result in report.breaks)
     assert report.score == 0.0
     assert len(report.refused) >= 10
+    # They say whether they have seen a secret, in every run but the recorded one.
+    nothing = hashlib.sha256(b"False").hexdigest()[:16]
+    assert set(EXPECTED.findall((tmp_path / "test_messages.py").read_text())) == {nothing}
+    assert not [test for test in report.flaky if test.startswith("test_messages.py")]
 
 
 def test_what_remains_possible(four_breaks: GradingPlan, tmp_path: Path) -> None:
@@ -69,3 +78,12 @@ def test_what_remains_possible(four_breaks: GradingPlan, tmp_path: Path) -> None
     assert fates["sub-sign"] == fates["sigmoid-missing-1-minus"] == ("killed", seen)
     assert fates["skip-unbroadcast"][0] != "killed" != fates["mul-swapped-operands"][0]
     assert ["test_possible.py::test[code_in_memory]"] in [by for _, by in fates.values()]
+
+
+def test_what_can_be_observed_without_looking_at_code(
+    four_breaks: GradingPlan, tmp_path: Path
+) -> None:
+    """Operators on objects in an array, and which arrays a rule returns."""
+    report = graded(tmp_path, ("observed",), four_breaks)
+    assert (report.gradable, report.reason, report.refused) == (True, "", {})
+    assert {result.fate for result in report.breaks} == {"killed"}

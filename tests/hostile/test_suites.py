@@ -28,7 +28,7 @@ GROUPS = {
         *("a_state_on_disk", "a_process_left_behind", "failing_atexit"),
     ],
     "see the twin, too": [
-        *("hash_of_the_code", "frames_of_the_harness", "count_of_processes"),
+        *("hash_of_the_code", "frames_of_the_harness", "count_of_processes", "a_shared_page"),
     ],
     "end the process": ["exit_status", "abort", "kill_the_collector", "hang"],
     "catalogue": ["the_catalogue"],
@@ -37,6 +37,7 @@ GROUPS = {
     "patched collector": ["patched_collector"],
     "patched pytest": ["patched_pytest"],
     "edited engine": ["an_edited_engine"],
+    "second copy": ["a_second_copy"],
 }
 """Cheats that do not disturb each other are graded together, which is quicker."""
 

