@@ -50,6 +50,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 COTANGENT = (
     *("g", "gy", "dy", "dz", "ug", "dout", "gout", "grad", "outgrad", "gradient", "cotangent"),
     *("grad_output", "grad_out", "out_grad", "output_grad", "upstream", "upstream_grad"),
+    *("d_output", "d_out"),
     *("$out.grad", "$out._grad", "$out.gradient", "$out.grad.data", "grad.data"),
     *("grad_output.data", "out_grad.data", "self._accumulated_grad"),
 )
