@@ -74,7 +74,7 @@ def break_engine(
 
         show_first_words(session.console, shown, session.place(shown), hypothesis=asking)
     with session.busy():
-        prepared = _prepare(session, broken, probe or (), seeds)
+        prepared = _prepare(session, broken, probe or (), seeds, full=full)
     report: Report | TrainingReport
     predictions: Sequence[PredictionReport] = ()
     if json:
@@ -226,7 +226,7 @@ def _line(text: str) -> str:
 
 
 def _prepare(
-    session: CommandSession, page: Page, probes: Sequence[str], seeds: int | None
+    session: CommandSession, page: Page, probes: Sequence[str], seeds: int | None, *, full: bool
 ) -> _Prepared | _PreparedTraining:
     from harness.pages.front_matter import TrainingBreak
 
@@ -246,7 +246,9 @@ def _prepare(
     except DoesNotApply:
         if _show_absence(session, page).resembles:
             raise typer.Exit(1) from None
-        raise
+        if full or not session.engine.foreign:
+            raise
+        raise session.without_site(page) from None
 
 
 def _show_absence(session: CommandSession, page: Page) -> Report:

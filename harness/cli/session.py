@@ -16,9 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from harness.core.errors import BreaklabError, UsageError
+from harness.core.errors import BreaklabError, DoesNotApply, UsageError
 from harness.core.message import message
-from harness.core.vocabulary import PageKind
+from harness.core.vocabulary import PageKind, some
 from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ Result = TypeVar("Result")
 _POLL = 0.1
 """Seconds between two checks of a background function, and of signals: a wait without a time-out
 would not notice them."""
+
+MOST_OTHERS = 5
+"""How many of the breaks that have a site in an engine are named in place of one that has none."""
 
 _PATIENCE = 5.0
 """Seconds to wait for a background function whose processes have been ended."""
@@ -366,6 +369,30 @@ class CommandSession:
         number = track.index(page.id) + 1
         following = self.page(track[number])
         return f"harness {following.front.kind} {following.id}  ({number + 1}/{len(track)})"
+
+    def without_site(self, page: Page) -> DoesNotApply:
+        """Return the error for a break without a site in the engine: it names those that have one.
+
+        What was searched for is for authors of pages, and is left to `harness break --full`.
+        """
+        from harness.experiment.lab import breaks_for
+        from harness.experiment.patching import applies
+
+        able = [other for other in breaks_for(self.catalogue) if applies(other, self.engine)]
+        able.sort(key=lambda other: other.front.family != page.front.family)
+        reason = message(
+            "`{page}` cannot be put into {engine}: no code in it is written like the code that "
+            "the break changes",
+            page=page.id,
+            engine=self.engine.name,
+        )
+        remedy = message(
+            "{count} others can: {some}; `harness break {page} --full` shows what was searched for",
+            count=len(able),
+            some=some([f"`{other.id}`" for other in able], MOST_OTHERS),
+            page=page.id,
+        )
+        return DoesNotApply(str(reason), lambda: (reason, remedy))
 
     def page(self, page_id: str, kind: PageKind | None = None) -> Page:
         """Return the page with that id. Raises UsageError for none or another kind."""

@@ -12,7 +12,7 @@ import typer
 
 from harness.cli.options import Breaks, EngineName, Json, Lang, PageId, VariantId, require_one
 from harness.cli.session import CommandSession, complain, page_entry, print_json
-from harness.core.errors import EnvironmentProblem
+from harness.core.errors import DoesNotApply, EnvironmentProblem
 from harness.core.message import message
 
 if TYPE_CHECKING:
@@ -208,7 +208,12 @@ def diff(
         from harness.check.runner import prepare_page
         from harness.report.terminal import show_diff
 
-        experiment = prepare_page(broken, session.context_for(broken), session.variant)
+        try:
+            experiment = prepare_page(broken, session.context_for(broken), session.variant)
+        except DoesNotApply:
+            if not session.engine.foreign:
+                raise
+            raise session.without_site(broken) from None
     if json:
         sites, text = experiment.sites, experiment.diff
         print_json({"schema": 1, "break": page, "sites": sites, "diff": text})

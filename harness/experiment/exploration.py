@@ -130,6 +130,8 @@ def _names(target: Target, step: SurveyStep) -> dict[str, str | tuple[str, ...]]
     for op, key in step.keys.items():
         if key.isidentifier() and not is_operation(key, op):
             names.setdefault(op, key)
+    if step.accumulator:
+        names.setdefault("accumulate", step.accumulator)
     if "unbroadcast" not in names:
         used = [reducer for reducer in reducers if reducer.callers] or list(reducers)
         last = {reducer.name.rpartition(".")[2] for reducer in used} or likely_names(target.sources)

@@ -18,7 +18,7 @@ from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.patch.match import Siblings, match_node
 from harness.patch.notation import Hunk, Patch, checked
-from harness.patch.scope import OPERATIONS, EngineNames, last_parts, spellings
+from harness.patch.scope import DEFINITIONS, EngineNames, last_parts, spellings
 from harness.patch.side import Side, make_side, read_side
 from harness.patch.tree import Node
 
@@ -50,6 +50,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 COTANGENT = (
     *("g", "gy", "dy", "dz", "ug", "dout", "gout", "grad", "outgrad", "gradient", "cotangent"),
     *("grad_output", "grad_out", "out_grad", "output_grad", "upstream", "upstream_grad"),
+    *("d_output", "d_out"),
     *("$out.grad", "$out._grad", "$out.gradient", "$out.grad.data", "grad.data"),
     *("grad_output.data", "out_grad.data", "self._accumulated_grad"),
 )
@@ -208,7 +209,7 @@ def _patterns(theirs: tuple[str, ...], bare: bool) -> tuple[Node, ...]:
 
 def _names_in_code(names: EngineNames) -> dict[str, tuple[str, ...]]:
     """Return the usual spellings after an engine's own; the names of ops apply only to scopes."""
-    ours = {name: spellings(theirs) for name, theirs in names.items() if name not in OPERATIONS}
+    ours = {name: spellings(theirs) for name, theirs in names.items() if name not in DEFINITIONS}
     return {**ours, **{word: (*ours.get(word, ()), *usual) for word, usual in WORDS.items()}}
 
 

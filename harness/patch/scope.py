@@ -5,6 +5,7 @@ add.vjp                  vjp directly inside add
 *.backward               a backward inside any function or class
 .add                     the module's own add, not a method
 op:add                   the op under any usual name, `Add` or `__add__` or `add_backward`
+op:accumulate            the function that adds a gradient to that of a tensor
 elementwise.py::add      in that file only
 add|mul                  either
 (nothing)                the whole module
@@ -48,6 +49,10 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "where": ("where",),
 }
 """Our name of an op, and its names in engines."""
+
+DEFINITIONS = {**OPERATIONS, "accumulate": ("accumulate", "accum", "acc")}
+"""What `op:` may name: an op, or the function that adds a gradient to that of a tensor, which the
+survey also finds by its behaviour."""
 
 _IN_FRONT = r"(?:(?:grad|vjp|backward|ewise|elementwise|tensor|d)_?)?"
 _BEHIND = r"(?:(?:_?(?:backward|grad|vjp|op|operation|function|fn|node|broadcasted|tensor))+\d*)?"
@@ -164,8 +169,8 @@ def parse_scope(text: str) -> Scope:
             raise ValueError("a file is missing in front of `::`")
         path = tuple(dotted.split(".")) if dotted else ()
         for op in (segment[3:] for segment in path if segment.startswith("op:")):
-            if op not in OPERATIONS:
-                raise ValueError(f"`{op}` is not an op; the ops are {', '.join(OPERATIONS)}")
+            if op not in DEFINITIONS:
+                raise ValueError(f"`{op}` is not an op; the ops are {', '.join(DEFINITIONS)}")
         segments = path[1:] if path[:1] == ("",) else path
         if not all(map(_SEGMENT.fullmatch, segments)) or (not part.strip() and text.strip()):
             raise ValueError(f"`{part.strip()}` is not a dotted path of names")
@@ -212,7 +217,7 @@ def is_operation(name: str, op: str) -> bool:
 
 @cache
 def _pattern(op: str) -> re.Pattern[str]:
-    names = "|".join(OPERATIONS[op])
+    names = "|".join(DEFINITIONS[op])
     return re.compile(rf"_*{_IN_FRONT}(?:{names}){_BEHIND}_*|__r(?:{names})__", re.IGNORECASE)
 
 

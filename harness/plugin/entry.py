@@ -34,6 +34,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="TARGET",
         help="the engine under test, as for `harness --engine`; minigrad by default",
     )
+    group.addoption(
+        "--breaks-pages",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a folder with more pages, as for `harness --breaks`; may be repeated",
+    )
     group.addoption("--breaks-json", metavar="FILE", help="write the result as JSON")
     group.addoption("--breaks-junit", metavar="FILE", help="write the result as JUnit XML")
     group.addoption(

@@ -141,7 +141,10 @@ def _run(session: pytest.Session, code: Code, reload: Reload) -> BreakOutcome:
 
 QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--tb=no")
 
-_VALUED = ("--breaks-engine", "--breaks-json", "--breaks-junit", "--breaks-min-score")
+_VALUED = (
+    *("--breaks-engine", "--breaks-pages"),
+    *("--breaks-json", "--breaks-junit", "--breaks-sarif", "--breaks-min-score"),
+)
 _OF_XDIST = ("-n", "--numprocesses", "--dist", "--maxprocesses")
 
 

@@ -71,7 +71,8 @@ class BreaksSession:
     """The plugin while it runs: what the tests call, and what they find on each break."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.config, self.catalogue, self.cache = config, open_catalogue(), open_cache()
+        folders = map(Path, config.getoption("breaks_pages"))
+        self.config, self.catalogue, self.cache = config, open_catalogue(folders), open_cache()
         self.pages = self._selected(config)
         self.engine = _engine(config.getoption("breaks_engine"), self.catalogue, self.cache)
         self.code = Code(self.engine.root, self.engine.sources)

@@ -115,6 +115,9 @@ class SurveyStep(msgspec.Struct, frozen=True):
     gradient_arguments: dict[Name, int] = {}
     """The position of the gradient in calls of functions that reduce it, by name; -1 in
     `g.sum_to(shape)`."""
+    accumulator: Name = ""
+    """The function that sums a gradient to the shape of a tensor, and adds it to the tensor's, for
+    every op; empty if there is no such function."""
     ops: dict[Name, list[Name]] = {}
     """The functions of the engine that run only for this op, by op."""
     keys: dict[Name, Name] = {}

@@ -94,6 +94,8 @@ def forms_of(function: EngineFunction, library: Any) -> list[CallForm]:
         (0, lambda g, shape: call(native(g), shape)),
         (0, lambda g, shape: call(native(g), native(np.zeros(shape)))),
         (0, lambda g, shape: call(g, (shape, len(shape), g.dtype, False))),
+        (0, lambda g, shape: call(g, **{_second_of(function): shape})),
+        (0, lambda g, shape: call(native(g), **{_second_of(function): shape})),
         (0, lambda g, shape: call(g, shape, g.shape)),
         (0, lambda g, shape: call(g, g.shape, shape)),
     ]
@@ -103,6 +105,19 @@ def forms_of(function: EngineFunction, library: Any) -> list[CallForm]:
         calls.append((1, lambda g, shape: function.method(native(np.zeros(shape)), g)))
         calls.append((1, lambda g, shape: function.method(native(np.zeros(shape)), native(g))))
     return [CallForm(position, _as_array(reduce, library)) for position, reduce in calls]
+
+
+def _second_of(function: EngineFunction) -> str:
+    """The name of the argument after the gradient. Raises ValueError if there is no other."""
+    names = [
+        name
+        for name, parameter in inspect.signature(
+            function.method or function.call
+        ).parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    _, name = names[-2:]
+    return name
 
 
 def _as_array(reduce: Reduce, library: Any) -> Reduce:

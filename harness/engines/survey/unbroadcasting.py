@@ -90,10 +90,13 @@ def find_reducers(
         reducers.append(_reducer(function, row, callers, names, calls, flaws, task))
     only = _only_by(calls)
     stored = step.dialect.kind == "arrays" and step.dialect.stores_gradients
-    seen = partial(_gradient_arguments, OPS.values(), task.root, library)
+    seen = partial(_reductions, OPS.values(), task.root, library)
+    found = attempts.apart("gradient", seen, tuple[dict[str, int], str])
+    gradient_arguments, accumulator = found or ({}, "")
     return msgspec.structs.replace(
         step,
-        gradient_arguments=attempts.apart("gradient", seen, dict[str, int]) or {},
+        gradient_arguments=gradient_arguments,
+        accumulator=accumulator,
         reducers=sorted(reducers, key=lambda r: (not r.callers, r.file, r.line)),
         ops={op: sorted({names[place] for place in places}) for op, places in only.items()},
         keys={op: keys[place][1] for op, places in only.items() for place in places & set(keys)},
@@ -301,29 +304,35 @@ def _label(place: CodeLocation, key: tuple[str, str] | None, shared: bool, root:
     return f"{place.name} ({Path(place.file).relative_to(root).as_posix()}:{place.line})"
 
 
-# ----- Which argument of a reducing function is the gradient -----
+# ----- Which functions reduce a gradient, and where -----
 
 NARROW = (3,)
 
 
-def _gradient_arguments(uses: Iterable[OpUse], root: str, library: Any) -> dict[str, int]:
-    """Return the position of the gradient in the calls of each function that reduces it, by name.
+def _reductions(uses: Iterable[OpUse], root: str, library: Any) -> tuple[dict[str, int], str]:
+    """Return the position of the gradient in the calls of each function that reduces it, by name,
+    and the function that adds it to a tensor's own for every op, if there is one.
 
     A function reduces a gradient if one of its arguments has the shape of the output, and its
-    result that of the smaller operand. A name whose calls differ is left out.
+    result, or the gradient that it changed, that of the smaller operand. A name whose calls differ
+    is left out.
     """
     recorder = _ReductionRecorder(root, library)
     for use in uses:
         leaves = {"a": sample(FULL), "b": np.abs(sample(NARROW, 1)) + 1.0}
         try:
-            output = library.call(use, (), {n: library.leaf(data) for n, data in leaves.items()})
+            leaf = {name: library.leaf(data) for name, data in leaves.items()}
+            output = library.call(use, (), leaf)
+            recorder.narrow = leaf["b"]
             sys.setprofile(recorder)
             library.backward(output, np.ones(FULL))
         except BaseException:  # an op that the engine does not have
             continue
         finally:
             sys.setprofile(None)
-    return {name: min(places) for name, places in recorder.places.items() if len(places) == 1}
+    places = {name: min(places) for name, places in recorder.places.items() if len(places) == 1}
+    adding = recorder.adding.pop() if len(recorder.adding) == 1 else None
+    return places, adding.co_name if adding else ""
 
 
 class _ReductionRecorder:
@@ -332,6 +341,10 @@ class _ReductionRecorder:
     def __init__(self, root: str, library: Any) -> None:
         self.root, self.library = root, library
         self.places: dict[str, set[int]] = {}
+        self.narrow: Any = None
+        """The smaller operand, until its gradient has been seen to change."""
+        self.adding: set[CodeType | None] = set()
+        """The code that changed it, once for each op; None for code with no wider argument."""
         self._pending: dict[FrameType, set[int]] = {}
 
     def __call__(self, frame: FrameType, event: str, result: Any) -> None:
@@ -344,6 +357,17 @@ class _ReductionRecorder:
             wide = self._pending.pop(frame, set())
             if len(wide) == 1 and self._shape(result) == NARROW:
                 self.places.setdefault(frame.f_code.co_name, set()).update(wide)
+            if self.narrow is not None and self._has_gradient():
+                self.adding.add(frame.f_code if len(wide) == 1 else None)
+                self.narrow = None
+
+    def _has_gradient(self) -> bool:
+        """Whether the smaller operand has a gradient of its own shape."""
+        try:
+            gradient = self.library.gradient(self.narrow)
+        except BaseException:  # not yet
+            return False
+        return gradient is not None and gradient.shape == NARROW and bool(np.any(gradient))
 
     def _wide_arguments(self, frame: FrameType) -> set[int]:
         code = frame.f_code

@@ -74,7 +74,7 @@ def ensure(x):
     return x if isinstance(x, Tensor) else Tensor(x)
 
 
-def sum_to_shape(gradient, initial_shape):
+def sum_to_shape(gradient, *, initial_shape):
     """Undo the broadcasting of a tensor of this shape."""
     value = gradient.value
     while value.ndim > len(initial_shape):

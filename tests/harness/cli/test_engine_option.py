@@ -196,6 +196,25 @@ def test_doctor_fails_where_something_looks_wrong_and_says_it_first(tmp_path: Pa
     assert lines[-1].split() == ["More", "harness", "doctor", engine, "--all"]
 
 
+@pytest.mark.parametrize("command", ["break", "diff"])
+def test_in_place_of_a_break_without_a_site_those_that_have_one_are_named(
+    tmp_path: Path, command: str
+) -> None:
+    engine = written(tmp_path, SOUND)
+    done = harness(command, "sigmoid-missing-1-minus", "--engine", engine, cwd=tmp_path)
+    problem, remedy = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert "`sigmoid-missing-1-minus` cannot be put into engine" in problem
+    assert "others can: `" in remedy
+    assert "searched for:" not in done.stderr
+
+
+def test_the_whole_report_says_what_was_searched_for(tmp_path: Path) -> None:
+    engine = written(tmp_path, SOUND)
+    done = harness("break", "sigmoid-missing-1-minus", "--full", "--engine", engine, cwd=tmp_path)
+    assert (done.returncode, "searched for:" in done.stderr) == (1, True)
+
+
 def test_doctor_without_an_engine_says_how_to_name_one(tmp_path: Path) -> None:
     done = harness("doctor", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

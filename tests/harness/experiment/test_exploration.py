@@ -13,9 +13,10 @@ from harness.core.vocabulary import Phase
 from harness.engines.engine import Dialect
 from harness.engines.survey import ShapeChange, Survey, SurveyStep
 from harness.experiment.exploration import Exploration, explore
+from harness.experiment.patching import put
 from harness.runs.cache import Cache, open_cache
 from harness.sandbox.limits import Limits
-from tests.harness.bundled import CATALOGUE
+from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.engines.texts import SCALAR, SOUND, changed, written
 
 CONVENTIONS = CATALOGUE.conventions
@@ -104,6 +105,69 @@ def test_an_engine_is_found_out_without_a_word_about_it(engine: str) -> None:
         assert each.flaws == []
     assert found.engine.names.get("unbroadcast") == seen.reducer
     assert found.engine.names.get("Tensor", "Tensor") == seen.name
+
+
+ARRIVING = """
+import numpy as np
+
+class Tensor:
+    def __init__(self, data, parents=()):
+        self.data, self.grad, self.parents = np.asarray(data, dtype=float), None, parents
+
+    def take_in(self, g):
+        while g.ndim > self.data.ndim:
+            g = g.sum(axis=0)
+        for axis, n in enumerate(self.data.shape):
+            if n == 1:
+                g = g.sum(axis=axis, keepdims=True)
+        self.grad = g if self.grad is None else self.grad + g
+
+    def __add__(self, other):
+        out = Tensor(self.data + other.data, (self, other))
+        out.rule = lambda: (self.take_in(out.grad), other.take_in(out.grad))
+        return out
+
+    def __mul__(self, other):
+        out = Tensor(self.data * other.data, (self, other))
+        g = lambda: out.grad
+        out.rule = lambda: (self.take_in(g() * other.data), other.take_in(g() * self.data))
+        return out
+
+    def backward(self, grad=None):
+        order = []
+        def visit(tensor):
+            if tensor not in order:
+                for parent in tensor.parents:
+                    visit(parent)
+                order.append(tensor)
+        visit(self)
+        self.grad = np.ones_like(self.data) if grad is None else np.asarray(grad)
+        for tensor in reversed(order):
+            if tensor.parents:
+                tensor.rule()
+"""
+
+
+def test_where_every_gradient_arrives_is_found_whatever_its_name(tmp_path: Path) -> None:
+    found = tried(tmp_path, ARRIVING)
+    assert found.engine.names["accumulate"] == "take_in"
+    page = next(page for page in bundled_pages() if page.id == "skip-unbroadcast")
+    (site,) = put(page, found.engine).sites
+    assert site.scope == "Tensor.take_in"
+
+
+@pytest.mark.parametrize("engine", ["closures", "tape"])
+def test_a_rule_that_adds_by_itself_is_not_where_every_gradient_arrives(engine: str) -> None:
+    found = explore(str(ENGINES / f"{engine}.py"), open_cache(), CONVENTIONS)
+    assert "accumulate" not in found.engine.names
+
+
+def test_a_reducer_of_tensors_with_keywords_is_found() -> None:
+    path = ENGINES / "learners" / "tensor_reducers.py"
+    found = explore(str(path), open_cache(), CONVENTIONS)
+    assert [each.name for each in found.reducers] == ["sum_to_shape"]
+    page = next(page for page in bundled_pages() if page.id == "skip-unbroadcast")
+    assert len(put(page, found.engine).sites) == 2
 
 
 def test_an_engine_of_functions_is_found_out() -> None:

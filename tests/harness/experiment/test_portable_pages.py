@@ -147,6 +147,9 @@ class {op}:
     def method(self, grad):
         return grad.sum_to(self.shape)
 
+    def by_keyword(self, grad):
+        return unbroadcast(grad, shape=self.shape)
+
     def accumulate(self, grad):
         self.grad += grad.sum_to(self.shape)
 
@@ -181,6 +184,40 @@ class {op}:
 """
     for op in ("add", "sub", "mul", "div", "matmul")
 }
+OTHERS["arrivals.py"] = """
+class Tensor:
+    def acc_grad(self, grad):
+        for _ in range(grad.ndim - self.data.ndim):
+            grad = grad.sum(axis=0)
+        for i, n in enumerate(self.data.shape):
+            if n == 1 and grad.shape[i] > 1:
+                grad = grad.sum(axis=i, keepdims=True)
+        self.grad += grad
+
+    def _accumulate(self, grad):
+        lead = grad.ndim - self.data.ndim
+        if lead > 0:
+            grad = grad.sum(axis=tuple(range(lead)))
+        ones = tuple(i for i, n in enumerate(self.data.shape) if n == 1)
+        if ones:
+            grad = grad.sum(axis=ones, keepdims=True)
+        self.grad += grad
+
+    def _acc(self, grad):
+        grad = grad.sum(axis=tuple(range(grad.ndim - self.data.ndim)))
+        ones = tuple(i for i, n in enumerate(self.data.shape) if n == 1)
+        grad = grad.sum(axis=ones, keepdims=True)
+        self.grad += grad
+
+    def accumulate_grad(self, grad):
+        if grad.shape != self.data.shape:
+            lead = grad.ndim - self.data.ndim
+            grad = grad.sum(axis=tuple(range(lead)))
+            for i, n in enumerate(self.data.shape):
+                if n == 1:
+                    grad = grad.sum(axis=i, keepdims=True)
+        self.grad += grad
+"""
 OTHERS["formulas.py"] = """
 class Tensor:
     def __sub__(self, other):
