@@ -11,7 +11,7 @@ from unicodedata import category
 
 from harness.core.message import Message
 
-PageKind = Literal["break", "variant", "myth", "exercise", "control"]
+PageKind = Literal["break", "variant", "myth", "exercise", "operator", "control"]
 Loss = Literal["uniform", "weighted"]
 Outcome = Literal[
     "silent-corruption",
