@@ -88,7 +88,9 @@ def rule_mutants(pages: Iterable[Page], rules: Sequence[Rule], engine: Engine) -
                 new, site = patched.sources[rule.file], patched.sites[0]
                 tree = f"{rule.file} {ast.dump(ast.parse(new))}"
                 if tree not in found:
-                    name = f"{page.id}@{rule.name}.{function.name}:{line}"
+                    is_whole = rule.name.rpartition(".")[2] == function.name
+                    place = rule.name if is_whole else f"{rule.name}.{function.name}"
+                    name = f"{page.id}@{place}:{line}"
                     lines = _lines(text, site.origin), _lines(new, (site.start, site.end))
                     change = RuleChange(
                         page.id, rule.name, rule.form.value, function.name, *lines, write
