@@ -85,15 +85,20 @@ def rule_mutants(pages: Iterable[Page], rules: Sequence[Rule], engine: Engine) -
         text = engine.sources[rule.file]
         for page, write, patch in patches:
             for function, line, patched in mutations(patch, rule, text):
-                new, site = patched.sources[rule.file], patched.sites[0]
-                tree = f"{rule.file} {ast.dump(ast.parse(new))}"
+                site = patched.sites[0]
+                tree = f"{rule.file} {ast.dump(ast.parse(patched.sources[rule.file]))}"
                 if tree not in found:
                     is_whole = rule.name.rpartition(".")[2] == function.name
                     place = rule.name if is_whole else f"{rule.name}.{function.name}"
                     name = f"{page.id}@{place}:{line}"
-                    lines = _lines(text, site.origin), _lines(new, (site.start, site.end))
                     change = RuleChange(
-                        page.id, rule.name, rule.form.value, function.name, *lines, write
+                        operator=page.id,
+                        rule=rule.name,
+                        form=rule.form.value,
+                        function=function.name,
+                        before=_joined(site.before),
+                        after=_joined(site.after),
+                        write=write,
                     )
                     files = _compiled(patched, rule.file, line, engine)
                     found[tree] = Mutant(page, files, name, change)
@@ -106,13 +111,9 @@ def _compiled(patched: Patched, file: str, line: int, engine: Engine) -> Patched
     return PatchedFiles(dict(patched.sources), pack({file: code}), file, line)
 
 
-def _lines(text: str, span: tuple[int, int]) -> str:
-    """Return the lines of a text that hold a span of bytes, without indentation."""
-    data = text.encode()
-    start = data.rfind(b"\n", 0, span[0]) + 1
-    end = data.find(b"\n", max(span[0], span[1] - 1))
-    lines = data[start : len(data) if end < 0 else end].decode().splitlines()
-    return " ".join(line.strip() for line in lines if line.strip())
+def _joined(code: str) -> str:
+    """Return code in one line."""
+    return "; ".join(line.strip() for line in code.splitlines() if line.strip())
 
 
 def _numbered(ordered: Sequence[Mutant]) -> Iterator[Mutant]:

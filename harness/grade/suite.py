@@ -37,7 +37,7 @@ class RuleChange(msgspec.Struct, frozen=True):
     form: str
     function: str
     before: str
-    """The lines of the site, and what they become."""
+    """The code of the site, and what replaces it."""
     after: str
     write: str
     """The test to write if it survives."""

@@ -71,7 +71,8 @@ def find_rules(sources: Mapping[str, str]) -> list[Rule]:
 
 
 def _may_have_rules(text: str) -> bool:
-    return any(word in text for word in ("backward", "gradient", "vjp", "bwd", "grad_fn"))
+    words = ("backward", "gradient", "vjp", "bwd", "grad_fn", "register_autograd", "pullback")
+    return any(word in text for word in words)
 
 
 def _rules_of(module: Module) -> list[Rule]:

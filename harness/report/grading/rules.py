@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
-from harness.core.vocabulary import some
+from harness.core.vocabulary import shortened, some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.grade.suite import RuleChange
 from harness.report.grading.sentences import refusals, uncounted
@@ -15,11 +16,18 @@ from harness.rules import Rule
 MOST = 12
 """The largest number of survivors that are listed."""
 
+CODE = "    "
+"""What a line begins with that shows code: it is cut at the width of the terminal."""
+
+LONG = 20
+"""The number of characters from which a common beginning of old and new code is left out."""
+
 
 def lines(grade: Grade, rules: Sequence[Rule], verbose: int, width: int) -> Iterator[str]:
     """Yield the lines of the summary, wrapped to a width; with `verbose`, all survivors."""
     for line in _lines(grade, rules, verbose):
-        yield from wrapped(line, width)
+        is_code = line.startswith(CODE) and verbose <= 0
+        yield from [shortened(visible(line), width)] if is_code else wrapped(line, width)
 
 
 def _lines(grade: Grade, rules: Sequence[Rule], verbose: int) -> Iterator[str]:
@@ -57,6 +65,7 @@ def _change(mutant: DisclosedBreak) -> RuleChange:
 
 def _survivors(survivors: Sequence[DisclosedBreak], verbose: int) -> Iterator[str]:
     listed = survivors if verbose > 0 else survivors[:MOST]
+    width = max((len(_change(one).operator) for one in listed), default=0)
     if survivors:
         yield f"Survivors ({len(survivors)}):"
     rule = ""
@@ -65,11 +74,19 @@ def _survivors(survivors: Sequence[DisclosedBreak], verbose: int) -> Iterator[st
         if change.rule != rule:
             rule = change.rule
             yield f"  {rule} ({mutant.file}, {change.form})"
-        yield f"    line {mutant.line}, {change.operator}"
-        yield f"      - {change.before}"
-        yield f"      + {change.after}"
+        code = " -> ".join(_difference(change.before, change.after or "nothing"))
+        yield f"{CODE}{mutant.line:4}  {change.operator:{width}}  {code}"
     if len(survivors) > len(listed):
         yield f"  and {len(survivors) - len(listed)} more (-v lists all)"
+
+
+def _difference(before: str, after: str) -> tuple[str, str]:
+    """Return two lines of code without the words that they begin with in common, if many."""
+    pairs = zip(before.split(" "), after.split(" "), strict=False)
+    common = " ".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    if len(common) < LONG:
+        return before, after
+    return f"...{before[len(common) :]}", f"...{after[len(common) :]}"
 
 
 def _not_reached(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
@@ -87,11 +104,14 @@ def _not_reached(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
 
 def _to_write(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
     """Yield the tests that would kill most of the survivors, and the page to read."""
-    counts = Counter(_change(one).operator for one in mutants if one.fate == "survived")
-    titles = {_change(one).operator: _change(one).write for one in mutants}
-    if counts:
+    survivors = [mutant for mutant in mutants if mutant.fate == "survived"]
+    counts = Counter(_change(one).operator for one in survivors)
+    levels = {_change(one).operator: one.level or 0 for one in survivors}
+    tests = {_change(one).operator: _change(one).write for one in survivors}
+    first = sorted(counts, key=lambda operator: (-counts[operator], levels[operator], operator))
+    if first:
         yield "Tests to write:"
-    for operator, count in counts.most_common(3):
-        yield f"  {titles[operator]} ({operator}, {count})"
-    if counts:
-        yield f"next: harness show {counts.most_common(1)[0][0]}"
+    for operator in first[:3]:
+        yield f"  {operator} ({counts[operator]}): {tests[operator]}"
+    if first:
+        yield f"next: harness show {first[0]}"
