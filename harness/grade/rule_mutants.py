@@ -70,7 +70,7 @@ def rules_of(target: RuleTarget) -> list[Rule]:
     for library in dict.fromkeys(LIBRARIES.get(rule.form) for rule in rules):
         if library is not None and find_spec(library) is None:
             problem = message("the rules need {library}, which is not installed", library=library)
-            raise EnvironmentProblem(problem, message("pip install {library}", library=library))
+            raise EnvironmentProblem(problem, message("pip install {name}", name=library))
     return rules
 
 

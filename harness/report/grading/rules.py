@@ -22,6 +22,9 @@ CODE = "    "
 LONG = 20
 """The number of characters from which a common beginning of old and new code is left out."""
 
+WIDE = 80
+"""The number of characters up to which both are shown whole."""
+
 
 def lines(grade: Grade, rules: Sequence[Rule], verbose: int, width: int) -> Iterator[str]:
     """Yield the lines of the summary, wrapped to a width; with `verbose`, all survivors."""
@@ -84,7 +87,7 @@ def _difference(before: str, after: str) -> tuple[str, str]:
     """Return two lines of code without the words that they begin with in common, if many."""
     pairs = zip(before.split(" "), after.split(" "), strict=False)
     common = " ".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    if len(common) < LONG:
+    if len(common) < LONG or len(before) + len(after) < WIDE:
         return before, after
     return f"...{before[len(common) :]}", f"...{after[len(common) :]}"
 
