@@ -20,7 +20,8 @@ from markdown_it.token import Token
 from harness.check import Finding
 from harness.core import read_text
 from harness.core.errors import PageError
-from harness.core.vocabulary import PageKind, shortened
+from harness.core.message import shortened
+from harness.core.vocabulary import PageKind
 from harness.pages.conventions import Conventions
 from harness.pages.front_matter import Control, Variant
 from harness.pages.page import Page, split_front

@@ -16,9 +16,8 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import pairwise
@@ -27,9 +26,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from harness.cli.session import complain
+from harness.cli.usage import REFUSED, refusal, require_command, translated
 from harness.core.errors import BreaklabError, EnvironmentProblem, InternalError, UsageError
-from harness.core.message import message
-from harness.core.vocabulary import shortened, visible
+from harness.core.message import message, shortened, visible
 from harness.sandbox.signals import Terminated, broken_pipe, requests_raised
 
 if TYPE_CHECKING:
@@ -247,13 +246,17 @@ def _open_streams() -> None:
 
 def _run(arguments: list[str]) -> None:
     """Run the command, and write all of its output."""
+    require_command(arguments, COMMANDS)
     called = arguments[0] if arguments and arguments[0] in COMMANDS else None
-    app, say = open_app(called), _language(arguments)
-    command = app if say.code == "en" else _translated(app, say)
+    command = translated(open_app(called), _language(arguments))
     try:
-        command(arguments, prog_name="harness")  # also for `python -m harness`
+        # The name is the same for `python -m harness`.
+        status: int = command(arguments, prog_name="harness", standalone_mode=False)
+    except REFUSED as error:
+        raise refusal(error, command, arguments) from None
     finally:
         sys.stdout.flush()
+    sys.exit(status)
 
 
 def open_app(called: str | None = None) -> typer.Typer:
@@ -305,75 +308,3 @@ def _version() -> str:
 def _end(status: int, **_options: object) -> None:
     """End with the exit status that a command returns; the options are those before it."""
     raise typer.Exit(status)
-
-
-# ----- The commands' help in another language -----
-
-
-def _translated(app: typer.Typer, say: Language) -> Callable[..., object]:
-    """Return the command line of the app, with its help in the language.
-
-    Our texts are templates, which are looked up like those of a report. What typer adds, such as
-    the headings, are its own templates, and are looked up too.
-    """
-    command = typer.main.get_command(app)
-    for item in commands_in(command):
-        _translate(item, say)
-    return command
-
-
-def commands_in(command: Any) -> Iterator[Any]:
-    """Yield the command and its subcommands."""
-    yield command
-    for inner in getattr(command, "commands", {}).values():
-        yield from commands_in(inner)
-
-
-def _translate(command: Any, say: Language) -> None:
-    for name in ("help", "epilog"):
-        text = getattr(command, name) or ""
-        setattr(command, name, "\n\n".join(map(say, paragraphs(text))) or None)
-    for name, text in usage_words(command).items():
-        setattr(command, name, say(text))
-    for parameter in parameters_of(command):
-        parameter.help = say(parameter.help or "")
-        parameter.metavar = parameter.metavar and say(parameter.metavar)
-        parameter.get_help_record = partial(_record, parameter.get_help_record, parameter, say)
-    command.context_class = _context_class(command.context_class, say)
-
-
-def paragraphs(text: str) -> list[str]:
-    """Return the paragraphs of a help text, each on one line."""
-    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
-
-
-def usage_words(command: Any) -> dict[str, str]:
-    """Return the placeholders for options and commands in the usage line, by attribute."""
-    names = ("options_metavar", "subcommand_metavar")
-    return {name: text for name in names if (text := getattr(command, name, None))}
-
-
-def parameters_of(command: Any) -> list[Any]:
-    """Return the arguments and options, among them `--help`."""
-    context = command.context_class(command)
-    parameters: list[Any] = command.get_params(context)
-    return parameters
-
-
-def _record(original: Callable[[Any], Any], parameter: Any, say: Language, context: Any) -> Any:
-    """Return the name of a parameter and its help, as the original method does in English."""
-    name, _ = original(context)
-    return name, f"{parameter.help}  [{say('required')}]" if parameter.required else parameter.help
-
-
-def _context_class(kind: Any, say: Language) -> Any:
-    """Return the class of contexts whose formatter writes typer's headings in the language."""
-
-    class Formatter(kind.formatter_class):  # type: ignore[misc]
-        def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-            super().write_usage(prog, args, prefix or say("Usage: "))
-
-        def write_heading(self, heading: str) -> None:
-            super().write_heading(say(heading))
-
-    return type("TranslatedContext", (kind,), {"formatter_class": Formatter})

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, HtmlLang, Json, NoCache, Only
+from harness.cli.options import Breaks, EngineName, HtmlFile, HtmlLang, Json, NoCache, Only
 from harness.cli.session import CommandSession, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
@@ -24,6 +24,29 @@ if TYPE_CHECKING:
     from harness.grade.suite import SuiteReport, Weights
     from harness.report.grading import Format
     from harness.report.language import Language
+
+
+def complete_format(incomplete: str) -> list[str]:
+    """Return the formats that begin with what was typed, for the shell's completion."""
+    from harness.report.grading import FORMATS
+
+    return [name for name in FORMATS if name.startswith(incomplete)]
+
+
+def complete_output(incomplete: str) -> list[str]:
+    """Return the formats of `harness grade`, which also writes records."""
+    return [*complete_format(incomplete), *([RECORD] if RECORD.startswith(incomplete) else ())]
+
+
+def complete_feedback(incomplete: str) -> list[str]:
+    """Return the levels of feedback that begin with what was typed."""
+    from harness.grade.feedback import Feedback
+
+    return [name for name in get_args(Feedback) if name.startswith(incomplete)]
+
+
+RECORD = "record"
+"""The format that `--from` reads."""
 
 Selection = Annotated[
     str,
@@ -72,6 +95,7 @@ FeedbackName = Annotated[
     typer.Option(
         "--feedback",
         metavar="LEVEL",
+        autocompletion=complete_feedback,
         help="What is shown: `score`, `stage` or `names`; `stage` by default in formats for "
         "students, else `names`.",
     ),
@@ -96,6 +120,7 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
+        autocompletion=complete_format,
         help="`text`, `json`, `html`, `junit`, `gradescope`, `prairielearn` or `sarif`.",
     ),
 ]
@@ -197,9 +222,6 @@ def _choice(option: str, value: str, choices: Sequence[_Choice]) -> _Choice:
 
 # ----- `harness grade`: one suite, in any number of formats -----
 
-RECORD = "record"
-"""The format that `--from` reads."""
-
 _LARGEST_RECORD = 64 * 1024 * 1024
 
 
@@ -240,9 +262,11 @@ def open_outputs(
     a file.
     """
     from harness.report import require_writable
-    from harness.report.grading import FOR_STUDENTS
+    from harness.report.grading import FOR_STUDENTS, FORMATS
 
     chosen = [(name, Path(file) if file else None) for name, _, file in map(_parted, forms)]
+    for name, _ in chosen:
+        _choice("--format", name, (*FORMATS, RECORD))
     printed = [name for name, file in chosen if file is None]
     if len(printed) > 1:
         listed = ", ".join(printed)
@@ -319,6 +343,7 @@ def grade(
         typer.Option(
             "--format",
             metavar="FORMAT[=FILE]",
+            autocompletion=complete_output,
             help="`text`, `json`, `html`, `junit`, `gradescope`, `prairielearn`, `sarif`, or "
             "`record` for `--from`; may be repeated, with a file each.",
         ),
@@ -453,6 +478,15 @@ def cohort(
     breaks: Breaks = None,
     seed: Seed = None,
     allow_conftest: AllowConftest = True,
+    allow_copy: AllowCopy = True,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--again",
+            metavar="NAME",
+            help="Grade this submission even if it has a result; may be repeated.",
+        ),
+    ] = None,
     limit: Limit = 20,
     submission_limit: Annotated[
         float,
@@ -484,6 +518,7 @@ def cohort(
     weights: WeightsFile = None,
     partial: Partial = None,
     form: FormatName = None,
+    html: HtmlFile = None,
     lang: HtmlLang = None,
     json: Json = False,
     no_cache: NoCache = False,
@@ -502,6 +537,7 @@ def cohort(
     results = open_results(
         session, feedback=feedback, weights=weights, form=form, lang=lang, partial=partial
     )
+    _require_page(html)
     results.weights.require_some(selected(session.catalogue, select))
     options = SuiteOptions(
         breaks=[str(path.resolve()) for path in breaks or ()],
@@ -509,6 +545,7 @@ def cohort(
         selection=select,
         correct=correct,
         allow_conftest=allow_conftest,
+        allow_copy=allow_copy,
         limit=limit,
         cached=not no_cache,
         hidden=[str(folder.resolve()), str(out.resolve())],
@@ -530,6 +567,7 @@ def cohort(
                 pool,
                 shard=share,
                 seed=seed.encode() if seed is not None else None,
+                again=again or (),
                 progress=progress.watch,
             )
         except (KeyboardInterrupt, Terminated) as request:
@@ -542,7 +580,9 @@ def cohort(
         print(f"All {progress.total} submissions of shard {shard} are graded.")
         print(f"next, with all {share.of} shards: harness merge {out} ... --out DIR")
         return 0
-    return show_cohort(out, roster, results, feedback=bool(feedback or form))
+    return show_cohort(
+        out, roster, results, feedback=bool(feedback or form), html=html, lang=lang, again=again
+    )
 
 
 def _engine_argument(name: str | None) -> str | None:
@@ -561,14 +601,33 @@ def _say_how_to_continue(done: int, total: int) -> None:
     print(f"harness: stopped; {done} of {total} submissions are graded{rest}", file=sys.stderr)
 
 
-def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedback: bool) -> int:
+def _require_page(html: Path | None) -> None:
+    """Raise EnvironmentProblem if no HTML file can be written there."""
+    if html:
+        from harness.report import html_room, require_writable
+
+        require_writable(html)
+        html_room("reports")
+
+
+def show_cohort(
+    out: Path,
+    roster: Mapping[str, str],
+    results: Results,
+    *,
+    feedback: bool,
+    html: Path | None = None,
+    lang: str | None = None,
+    again: Iterable[str] | None = None,
+) -> int:
     """Write and print the results; return 3 if the grader failed at one, and otherwise 0.
 
-    With `feedback`, also write what each author may see.
+    With `feedback`, also write what each author may see. `html` is a file for the class page, and
+    `again` are the submissions that were to be graded again.
     """
     from harness.core.files import PRIVATE, write_file
     from harness.grade.cohort.tally import tally
-    from harness.report.cohort import as_table, summary, to_csv, to_markdown
+    from harness.report.cohort import as_table, regraded, summary, to_csv, to_markdown
 
     result = tally(out, roster, results.weights, partial=results.partial)
     if result.missing:
@@ -586,9 +645,18 @@ def show_cohort(out: Path, roster: Mapping[str, str], results: Results, *, feedb
     files = ["scores.csv", "missed.md"]
     if feedback:
         files.append(f"feedback/ ({_write_feedback(out, roster, results)} files)")
+    if html:
+        from harness.report import html_room
+
+        say = _language(results.session, lang)
+        titles = {page.id: page.title for page in results.session.catalogue.valid_pages()}
+        write_file(html, html_room("reports").cohort_page(result, titles, say), PRIVATE)
     if results.session.json:
         print_json(as_table(result))
     else:
+        for name in again or ():
+            if scores := result.history.get(name):  # none if the grader failed
+                print(regraded(name, scores))
         for line in summary(result):
             print(line)
         print(f"Written to {out}: {', '.join(files)}")
@@ -629,6 +697,7 @@ def merge(
     weights: WeightsFile = None,
     partial: Partial = None,
     form: FormatName = None,
+    html: HtmlFile = None,
     lang: HtmlLang = None,
     json: Json = False,
 ) -> int:
@@ -639,5 +708,6 @@ def merge(
     results = open_results(
         session, feedback=feedback, weights=weights, form=form, lang=lang, partial=partial
     )
+    _require_page(html)
     roster = merge_shards(folders, out)
-    return show_cohort(out, roster, results, feedback=bool(feedback or form))
+    return show_cohort(out, roster, results, feedback=bool(feedback or form), html=html, lang=lang)

@@ -22,8 +22,8 @@ import msgspec
 
 from harness.answer_key.stage import Infection, infection_of
 from harness.core.errors import UsageError
-from harness.core.message import message
-from harness.core.vocabulary import Stage, shortened, visible
+from harness.core.message import message, shortened, visible
+from harness.core.vocabulary import Stage
 from harness.grade.copying import ALLOWED, find_copies
 from harness.grade.feedback import ENDED
 from harness.grade.files import NotGradable, Said, read_submission
@@ -31,6 +31,7 @@ from harness.grade.mutants import Mutant
 from harness.grade.plan import GradingPlan
 from harness.grade.processes import EngineResults, Processes
 from harness.grade.protocol import Ended, PackedCodes
+from harness.grade.styles import Style, styles_of
 from harness.grade.suite import (
     BreakResult,
     CopiedCode,
@@ -74,13 +75,16 @@ def grade_suite(
     reason = stated = ""
     left_out: list[str] = []
     refused: dict[str, set[str]] = {}
-    copied = CopiedCode()
+    copied, styles = CopiedCode(), list[Style]()
     try:
         submitted = read_submission(path.resolve())
         if not plan.allow_conftest:
             submitted = submitted.without_conftest()
         left_out = submitted.left_out
-        copied = find_copies(submitted.files, plan.engine.sources)
+        copied, styles = (
+            find_copies(submitted.files, plan.engine.sources),
+            styles_of(submitted.files),
+        )
         if not plan.allow_copy and copied.share > ALLOWED:
             raise NotGradable(
                 "{percent} % of its functions are copied from the engine, "
@@ -115,6 +119,7 @@ def grade_suite(
         shown=grading.shown,
         left_out=left_out,
         copied=copied,
+        styles=styles,
         refused={visible(test): sorted(map(visible, ways)) for test, ways in refused.items()},
     )
 

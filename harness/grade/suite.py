@@ -15,6 +15,7 @@ import msgspec
 from harness.core.errors import UsageError, as_message
 from harness.core.message import message
 from harness.core.vocabulary import Stage
+from harness.grade.styles import Style
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import Break
 from harness.pages.page import Page, read_toml
@@ -134,6 +135,8 @@ class SuiteReport(msgspec.Struct, frozen=True):
     refused: dict[str, list[str]] = {}
     """How tests tried to look at the engine's code, by their ids; "" is for their import."""
     copied: CopiedCode = CopiedCode()
+    styles: list[Style] = []
+    """In which styles it tests; empty if that was not examined."""
 
     @property
     def graded_in_part(self) -> bool:

@@ -1,4 +1,4 @@
-"""The results of a cohort: scores as CSV, missed breaks as Markdown, a summary, and progress."""
+"""The results of a cohort: scores as CSV, a class page as Markdown, a summary, and progress."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from harness.core.vocabulary import shortened, some, visible
-from harness.grade.cohort.tally import SubmissionRow, Tally
+from harness.core.message import Message, message, shortened, some, visible
+from harness.grade.cohort.tally import BreakCount, ClassDay, PastScore, SubmissionRow, Tally
+from harness.grade.styles import Style
+from harness.grade.suite import Fate
+from harness.report import markdown_table
 from harness.report.terminal import ProgressBar, counted
 
 MOST = 10
@@ -19,6 +23,9 @@ MOST = 10
 
 _FORMULA = ("=", "+", "-", "@")
 """What a spreadsheet takes for the beginning of a formula, even in quotes."""
+
+_GROUPS = ("levels", "families", "styles")
+"""The columns that are not single values."""
 
 _INTERVAL = 30.0
 """Seconds between two lines of progress where no progress bar can be shown."""
@@ -34,7 +41,7 @@ def to_csv(tally: Tally) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     levels = sorted({level for row in tally.rows for level in row.levels})
     families = sorted({family for row in tally.rows for family in row.families})
-    own = [name for name in SubmissionRow.__struct_fields__ if name not in ("levels", "families")]
+    own = [name for name in SubmissionRow.__struct_fields__ if name not in _GROUPS]
     groups = [*(f"level {level}" for level in levels), *(f"family {name}" for name in families)]
     writer.writerow([*own, *groups])
     for row in tally.rows:
@@ -66,35 +73,135 @@ def as_table(tally: Tally) -> dict[str, object]:
         }
         for count in tally.breaks
     ]
-    return {"schema": 1, "submissions": tally.rows, "breaks": breaks, "failed": tally.failed}
+    return {
+        "schema": 1,
+        "submissions": tally.rows,
+        "breaks": breaks,
+        "failed": tally.failed,
+        "history": {
+            name: [{"day": past.day, "score": past.score} for past in scores]
+            for name, scores in tally.history.items()
+        },
+    }
+
+
+# ----- The class page, as Markdown and as HTML -----
+
+STYLE_NAMES: Mapping[Style, Message] = {
+    "properties": message("properties (Hypothesis)"),
+    "another library": message("comparison with another library"),
+    "differences": message("finite differences"),
+    "parameters": message("parametrized tests"),
+    "plain": message("plain tests"),
+}
+"""The headings of the styles. A suite may have several, but not `plain` with others."""
+
+
+@dataclass(frozen=True)
+class ClassPage:
+    """What a page about a class shows."""
+
+    tally: Tally
+    styles: dict[Style, list[SubmissionRow]]
+    """The submissions that can be graded, by the style of their tests."""
+    days: list[ClassDay]
+    """The scores on the days on which something was graded; empty unless there are several."""
+
+    def missed_before(self, count: BreakCount) -> float | None:
+        """Return the share of the submissions that missed a break on the first day."""
+        first = self.days[0]
+        return first.missed[count.break_] / len(first.scores) if first.scores else None
+
+    def missed_by_styles(self, count: BreakCount) -> list[float | None]:
+        """Return the share of the submissions in each style that miss a break."""
+        groups = self.styles.values()
+        return [count.share_missed_among([row.submission for row in rows]) for rows in groups]
+
+    @property
+    def regraded(self) -> dict[str, list[PastScore]]:
+        """The results of the submissions that were graded more than once."""
+        history = self.tally.history
+        return {name: scores for name, scores in history.items() if len(scores) > 1}
+
+
+def class_page(tally: Tally) -> ClassPage:
+    """Return what a page about a class shows."""
+    days = tally.days()
+    return ClassPage(tally, tally.by_style(), days if len(days) > 1 else [])
+
+
+def median(scores: Sequence[float | None]) -> float | None:
+    """Return the median of the scores of those that can be graded; None if none can."""
+    known = [score for score in scores if score is not None]
+    return statistics.median(known) if known else None
 
 
 def to_markdown(tally: Tally) -> bytes:
-    """Return a table of the breaks: first those that most submissions miss."""
-    number = len(tally.gradable)
-    columns = ["break", "family", "level", "missed", "killed", "survived", "not reached"]
-    columns += ["recognised", "missed by"]
-    lines = [
-        "# Which breaks the cohort misses",
-        "",
-        f"{counted(len(tally.rows), 'submission')}, {number} of them gradable.",
-        "",
-        f"| {' | '.join(columns)} |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
-    ]
-    for count in tally.breaks:
-        share = count.missed / count.fates.total()
-        cells = [f"`{count.break_}`", count.family, str(count.level), f"{share:.0%}"]
-        for fate in ("killed", "survived", "not-reached", "recognised"):
-            cells.append(str(count.fates[fate]))
-        cells.append(some([_plain(name) for name in count.missed_by], MOST))
-        lines.append(f"| {' | '.join(cells)} |")
+    """Return tables of the breaks, those that most submissions miss first, and of the scores."""
+    page, number = class_page(tally), len(tally.gradable)
+    head = f"{counted(len(tally.rows), 'submission')}, {number} of them gradable."
+    lines = ["# Which breaks the cohort misses", "", head, "", *_breaks(page)]
+    if page.styles:
+        styles = (
+            [str(STYLE_NAMES[style]), str(len(rows)), _percent(median([row.score for row in rows]))]
+            for style, rows in page.styles.items()
+        )
+        numbers = ["submissions", "median score"]
+        lines += ["", "## By the style of the tests", ""]
+        lines += markdown_table(["style", *numbers], styles, numbers)
+    if page.days:
+        days = (
+            [day.day or "?", str(len(day.scores)), _percent(median(day.scores))]
+            for day in page.days
+        )
+        numbers = ["gradable", "median score"]
+        lines += ["", "## Day by day", ""]
+        lines += markdown_table(["at the end of", *numbers], days, numbers)
+    if page.regraded:
+        past = (
+            [_plain(name), ", ".join(_percent(one.score) for one in scores)]
+            for name, scores in page.regraded.items()
+        )
+        lines += ["", "## Graded more than once", ""]
+        lines += markdown_table(["submission", "scores"], past)
     return "\n".join([*lines, ""]).encode()
+
+
+def _breaks(page: ClassPage) -> list[str]:
+    """Return the lines of the table of breaks."""
+    fates: tuple[Fate, ...] = ("killed", "survived", "not-reached", "recognised")
+    numbers = ["level", "missed"]
+    numbers += [f"missed on {page.days[0].day or 'the first day'}"] if page.days else []
+    numbers += [fate.replace("-", " ") for fate in fates]
+    numbers += [f"missed: {STYLE_NAMES[style]}" for style in page.styles]
+    rows = (
+        [
+            f"`{count.break_}`",
+            count.family,
+            str(count.level),
+            f"{count.share_missed:.0%}",
+            *([_share(page.missed_before(count))] if page.days else []),
+            *(str(count.fates[fate]) for fate in fates),
+            *map(_share, page.missed_by_styles(count)),
+            some([_plain(name) for name in count.missed_by], MOST),
+        ]
+        for count in page.tally.breaks
+    )
+    return markdown_table(["break", "family", *numbers, "missed by"], rows, numbers)
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _percent(score: float | None) -> str:
+    return "not gradable" if score is None else f"{score:g} %"
 
 
 def _plain(name: str) -> str:
     """Return the name of a submission without what has a meaning in Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", shortened(visible(name), 60))
+    # `markdown_table` escapes `|`.
+    return re.sub(r"([\\`*_{}\[\]<>#])", r"\\\1", shortened(visible(name), 60))
 
 
 def summary(tally: Tally) -> Iterator[str]:
@@ -111,9 +218,18 @@ def summary(tally: Tally) -> Iterator[str]:
         width = max(len(count.break_) for count in missed[:MOST])
         for count in missed[:MOST]:
             yield f"  {count.break_:{width}}  {count.missed} of {count.fates.total()}"
+    for style, rows in tally.by_style().items():
+        scored = _percent(median([row.score for row in rows]))
+        yield f"Median of {counted(len(rows), 'suite')} with {STYLE_NAMES[style]}: {scored}"
     yield from _reasons([row for row in tally.rows if not row.gradable])
     if tally.damaged:
         yield f"Damaged lines in the results, which do not count: {tally.damaged}"
+
+
+def regraded(name: str, scores: Sequence[PastScore]) -> str:
+    """Return what a submission scores now, and what it scored before."""
+    now, before = _percent(scores[-1].score), [_percent(past.score) for past in scores[-2:-1]]
+    return f"{name}: {now}, and {before[0]} before" if before else f"{name}: {now}"
 
 
 def _reasons(rows: Sequence[SubmissionRow]) -> Iterator[str]:

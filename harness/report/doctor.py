@@ -17,8 +17,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.message import EMPTY, Message, as_text, either, message, verbatim
-from harness.core.vocabulary import Lack, shortened, some
+from harness.core.message import EMPTY, Message, as_text, either, message, shortened, some, verbatim
+from harness.core.vocabulary import Lack
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.doctor.roots import Feature, Use

@@ -131,6 +131,7 @@ class SuiteOptions(msgspec.Struct, frozen=True):
     correct: list[str] | None = None
     """The ids of the variants that a suite must pass; None for all that are required."""
     allow_conftest: bool = True
+    allow_copy: bool = True
     limit: int = int(LIMITS.cpu_seconds)
     """Seconds of processor time for one run."""
     cached: bool = True
@@ -161,6 +162,7 @@ def open_suite_grader(arguments: Mapping[str, Any], seed: bytes) -> Grader:
         seed=seed,
         limits=replace(LIMITS, cpu_seconds=options.limit, seconds=3.0 * options.limit),
         allow_conftest=options.allow_conftest,
+        allow_copy=options.allow_copy,
         partial=True,  # whether that counts is decided when results are shown
     )
     plan = replace(plan, hidden=(*plan.hidden, COPIES, *map(Path, options.hidden)))
@@ -176,6 +178,7 @@ def settings_of(plan: GradingPlan) -> dict[str, str]:
         "the engine": _digest([plan.engine.name, *map("\0".join, plan.engine.sources.items())]),
         "the limits": repr(plan.limits),
         "--allow-conftest": str(plan.allow_conftest),
+        "--allow-copy": str(plan.allow_copy),
         "the stages": str(plan.stages),
         "breaklab": code_digest(_ROOMS),
         "Python": platform.python_version(),

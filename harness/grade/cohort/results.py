@@ -19,6 +19,7 @@ import hashlib
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -182,9 +183,13 @@ class ResultHeader(msgspec.Struct, frozen=True):
     """Of the files that were graded."""
     final: bool
     """False if the grader failed, and not the submission: it is graded again in the next run."""
+    number: int = 0
+    """The number of results of this submission, of any of its files, that were stored before."""
+    day: str = ""
+    """The day on which it was graded, as `2026-03-31` in UTC; empty if that is not known."""
 
 
-class SubmissionResult(ResultHeader, frozen=True):
+class SubmissionResult(ResultHeader, frozen=True, kw_only=True):
     """The result of grading one submission."""
 
     report: SuiteReport
@@ -347,15 +352,32 @@ def parse_shard(text: str) -> Shard:
     return shard
 
 
-def graded_in(out: Path, roster: Mapping[str, str]) -> set[str]:
-    """Return the names of the submissions whose present files have a final result."""
-    reader = ResultReader(ResultHeader)
-    return {
-        entry.submission
-        for file in result_files(out)
-        for entry in reader.read(file)
-        if entry.final and roster.get(entry.submission) == entry.digest
-    }
+class StoredResults:
+    """What is stored in a folder, without the reports: which result counts, and which are old."""
+
+    def __init__(self, out: Path, roster: Mapping[str, str]) -> None:
+        """Read the folder. Raises EnvironmentProblem."""
+        self.counts: Counter[str] = Counter()
+        """The number of results of each submission."""
+        self.newest: dict[str, ResultHeader] = {}
+        """The result that counts for the present files of each submission: the newest of those
+        that are final, if there is any."""
+        for file in result_files(out):
+            for header in ResultReader(ResultHeader).read(file):
+                self.counts[header.submission] += 1
+                if roster.get(header.submission) == header.digest:
+                    before = self.newest.get(header.submission)
+                    if before is None or _rank(header) >= _rank(before):
+                        self.newest[header.submission] = header
+
+    @property
+    def graded(self) -> set[str]:
+        """The names of the submissions whose present files have a final result."""
+        return {name for name, header in self.newest.items() if header.final}
+
+
+def _rank(header: ResultHeader) -> tuple[bool, int]:
+    return header.final, header.number
 
 
 def merge(folders: Sequence[Path], out: Path) -> Roster:
@@ -371,8 +393,7 @@ def merge(folders: Sequence[Path], out: Path) -> Roster:
     enter(out, bytes.fromhex(conditions.seed), conditions.settings)
     with Ledger(out / WHOLE.file) as ledger:
         write_roster(out, roster)
-        done = graded_in(out, roster)
-        ledger.append(_results_to_add(folders, out, roster, done))
+        ledger.append(_results_to_add(folders, out))
     return roster
 
 
@@ -391,18 +412,21 @@ def _require_same_roster(expected: Roster, found: Roster, folder: Path) -> None:
     )
 
 
-def _results_to_add(
-    folders: Sequence[Path], out: Path, roster: Roster, done: set[str]
-) -> Iterator[SubmissionResult]:
-    """Yield one final result for each submission that has none in `out`; others if it has none."""
+def _results_to_add(folders: Sequence[Path], out: Path) -> Iterator[SubmissionResult]:
+    """Yield each result that is not in `out` yet, old ones too."""
+    headers = ResultReader(ResultHeader)
+    there = {identity(header) for file in result_files(out) for header in headers.read(file)}
     reader = ResultReader(SubmissionResult)
     for folder in folders:
         if folder.resolve() == out.resolve():
             continue
         for file in result_files(folder):
             for result in reader.read(file):
-                valid = roster.get(result.submission) == result.digest
-                if valid and result.submission not in done:
-                    if result.final:
-                        done.add(result.submission)
+                if identity(result) not in there:
+                    there.add(identity(result))
                     yield result
+
+
+def identity(header: ResultHeader) -> tuple[object, ...]:
+    """Return what no two results have in common, unless one is a copy of the other."""
+    return header.submission, header.digest, *_rank(header), header.day

@@ -10,15 +10,17 @@ import hashlib
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from harness.core.errors import UsageError
-from harness.core.message import message
-from harness.core.vocabulary import visible
+from harness.core.message import message, visible
 from harness.grade.cohort.grader import Grader, GraderOpening, rejection
 from harness.grade.cohort.pool import GradingOutcome, GradingTask, LocalPool
 from harness.grade.cohort.results import (
@@ -27,13 +29,14 @@ from harness.grade.cohort.results import (
     Ledger,
     Roster,
     Shard,
+    StoredResults,
     SubmissionResult,
     enter,
-    graded_in,
     stored_seed,
     write_roster,
 )
 from harness.grade.files import NotGradable, SubmittedFiles, read_submission
+from harness.pages.catalogue import nearest
 
 _IGNORED = {"__pycache__", "__MACOSX"}
 
@@ -163,6 +166,7 @@ def grade_cohort(
     *,
     shard: Shard = WHOLE,
     seed: bytes | None = None,
+    again: Collection[str] = (),
     progress: SubmissionProgress = lambda _done, _total, _name: None,
 ) -> Roster:
     """Grade the submissions in `folder` that have no result in `out` yet.
@@ -173,40 +177,55 @@ def grade_cohort(
         Returns how the grader for a secret seed is made.
     seed : bytes, optional
         By default, the one that is stored in `out`, or else a random one.
+    again : collection of str, optional
+        The names of submissions to grade even if they have a result; the new result counts.
 
     Returns
     -------
     dict of str to str
         The digest of every submission, graded or not, by name.
 
-    Raises UsageError for no submission or for results that were made under other conditions, and
-    EnvironmentProblem if the results cannot be written.
+    Raises UsageError for no submission, for an unknown name or for results that were made under
+    other conditions, and EnvironmentProblem if the results cannot be written.
     """
     if out.resolve() == folder.resolve():
         problem = message("{folder} has the submissions in it", folder=out)
         raise UsageError(problem, "name another --out folder")
     submissions = find_submissions(folder, out)
+    share = [submission for submission in submissions if shard.has(submission.name)]
+    for name in again:
+        _require_submission(name, share, folder)
     opening = opening_for(_seed(out, seed, shard))
     grader = opening.open()
     enter(out, opening.seed, grader.settings)
     with Ledger(out / shard.file) as ledger:
         roster = {submission.name: submission.digest for submission in submissions}
         write_roster(out, roster)
-        share = [submission for submission in submissions if shard.has(submission.name)]
-        graded = graded_in(out, roster)
+        stored = StoredResults(out, roster)
+        graded = stored.graded.difference(again)
         missing = [submission for submission in share if submission.name not in graded]
         done, total = len(share) - len(missing), len(share)
         progress(done, total, "")
         if missing:
             with closing(open_pool(opening, grader)) as pool:
                 for result in _results(missing, pool):
-                    ledger.append([result])
+                    number, day = stored.counts[result.submission], f"{datetime.now(UTC):%Y-%m-%d}"
+                    ledger.append([msgspec.structs.replace(result, number=number, day=day)])
                     if roster[result.submission] != result.digest:  # changed meanwhile
                         roster[result.submission] = result.digest
                         write_roster(out, roster)
                     done += 1
                     progress(done, total, result.submission)
         return roster
+
+
+def _require_submission(name: str, share: Iterable[Submission], folder: Path) -> None:
+    """Raise UsageError if no submission of this share has that name."""
+    names = [submission.name for submission in share]
+    if name not in names:
+        problem = message("there is no submission `{name}` in {folder}", name=name, folder=folder)
+        remedy = message("{question}write its name as in scores.csv", question=nearest(name, names))
+        raise UsageError(problem, remedy)
 
 
 def _seed(out: Path, seed: bytes | None, shard: Shard) -> bytes:
@@ -236,7 +255,7 @@ def _results(submissions: Iterable[Submission], pool: GradingPool) -> Iterator[S
             readable.append(submission)
     vanished: list[SubmissionResult] = []
     for task, outcome in pool.run(_tasks(readable, vanished)):
-        yield SubmissionResult(task.name, task.digest, outcome.final, outcome.report)
+        yield SubmissionResult(task.name, task.digest, outcome.final, report=outcome.report)
     yield from vanished
 
 
@@ -260,4 +279,4 @@ def _tasks(
 
 
 def _rejected(name: str, digest: str, reason: str) -> SubmissionResult:
-    return SubmissionResult(name, digest, True, rejection(name, reason, reason))
+    return SubmissionResult(name, digest, True, report=rejection(name, reason, reason))

@@ -7,14 +7,23 @@ stored. What is stored does not depend on the weights, so they may change withou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from harness.grade.cohort.results import ResultReader, SubmissionResult, result_files
+from harness.grade.cohort.results import (
+    ResultHeader,
+    ResultReader,
+    StoredResults,
+    SubmissionResult,
+    identity,
+    result_files,
+)
 from harness.grade.feedback import disclose
+from harness.grade.styles import STYLES, Style
 from harness.grade.suite import EVEN, Fate, Weights, counting
 
 
@@ -41,6 +50,29 @@ class SubmissionRow(msgspec.Struct, frozen=True):
     levels: dict[int, float | None]
     """The score by level, and by family."""
     families: dict[str, float | None]
+    styles: list[Style] = []
+    """In which styles it tests."""
+
+
+class PastScore(NamedTuple):
+    """A result of a submission that may have been graded again since."""
+
+    day: str
+    """The day on which it was graded; empty if that is not known."""
+    score: float | None
+    """None if it could not be graded."""
+    missed: tuple[str, ...]
+    """The breaks that it did not kill."""
+
+
+class ClassDay(NamedTuple):
+    """The scores of a class at the end of a day on which something was graded."""
+
+    day: str
+    scores: list[float]
+    """Those of the submissions that could be graded, each as it was graded last."""
+    missed: Counter[str]
+    """The number of these submissions that missed each break."""
 
 
 @dataclass
@@ -59,6 +91,15 @@ class BreakCount:
         """The number of submissions that do not kill it."""
         return len(self.missed_by)
 
+    @property
+    def share_missed(self) -> float:
+        """The share of the submissions that do not kill it."""
+        return self.missed / self.fates.total()
+
+    def share_missed_among(self, names: Collection[str]) -> float | None:
+        """The share of some of the submissions that do not kill it; None if there are none."""
+        return len(set(names).intersection(self.missed_by)) / len(names) if names else None
+
 
 @dataclass
 class Tally:
@@ -74,11 +115,30 @@ class Tally:
     """The submissions at which the grader failed."""
     damaged: int
     """The number of damaged lines in the files of results."""
+    history: dict[str, list[PastScore]]
+    """The results of each submission, the newest last, whether or not its files are the same."""
 
     @property
     def gradable(self) -> list[SubmissionRow]:
         """The submissions that can be graded."""
         return [row for row in self.rows if row.gradable]
+
+    def by_style(self) -> dict[Style, list[SubmissionRow]]:
+        """Return the submissions that can be graded, by the styles of their tests."""
+        groups = {style: [r for r in self.gradable if style in r.styles] for style in STYLES}
+        return {style: rows for style, rows in groups.items() if rows}
+
+    def days(self) -> list[ClassDay]:
+        """Return the scores of the class after each day on which something was graded."""
+        present: dict[str, PastScore] = {}
+        days = []
+        for day in sorted({past.day for scores in self.history.values() for past in scores}):
+            for name, scores in self.history.items():
+                present.update((name, past) for past in scores if past.day == day)
+            graded = [past for past in present.values() if past.score is not None]
+            missed = Counter(name for past in graded for name in past.missed)
+            days.append(ClassDay(day, [past.score or 0.0 for past in graded], missed))
+        return days
 
 
 def tally(
@@ -91,14 +151,21 @@ def tally(
     reader = ResultReader(SubmissionResult)
     rows: dict[str, SubmissionRow] = {}
     counts: dict[str, BreakCount] = {}
+    history: dict[str, dict[tuple[int, str, str], PastScore]] = {}
+    names: dict[str, str] = {}  # of the breaks, each of which is in memory once
     failed: list[str] = []
-    for result in results_in(out, roster, reader):
-        row = rows[result.submission] = _row(result, weights, partial)
-        if result.final:
-            if row.gradable:
-                _count(result, weights, counts)
-        else:
+    for result, is_newest in _results(out, roster, reader):
+        row = _row(result, weights, partial)
+        if result.final and result.submission in roster:
+            place = result.number, result.day, result.digest
+            history.setdefault(result.submission, {})[place] = _past(result, row, weights, names)
+        if not is_newest:
+            continue
+        rows[result.submission] = row
+        if not result.final:
             failed.append(result.submission)
+        elif row.gradable:
+            _count(result, weights, counts)
     for count in counts.values():
         count.missed_by.sort()
     return Tally(
@@ -107,27 +174,30 @@ def tally(
         missing=sorted(roster.keys() - rows.keys()),
         failed=sorted(failed),
         damaged=reader.damaged,
+        history={
+            name: [past for _, past in sorted(history[name].items())] for name in sorted(history)
+        },
     )
 
 
-def results_in(
-    out: Path, roster: Mapping[str, str], reader: ResultReader[SubmissionResult] | None = None
-) -> Iterator[SubmissionResult]:
-    """Yield one result for the present files of each submission: a final one, if there is any."""
-    reader = reader or ResultReader(SubmissionResult)
-    failed: dict[str, SubmissionResult] = {}
-    final: set[str] = set()
+def results_in(out: Path, roster: Mapping[str, str]) -> Iterator[SubmissionResult]:
+    """Yield the result that counts for the present files of each submission, if there is any."""
+    results = _results(out, roster, ResultReader(SubmissionResult))
+    return (result for result, is_newest in results if is_newest)
+
+
+def _results(
+    out: Path, roster: Mapping[str, str], reader: ResultReader[SubmissionResult]
+) -> Iterator[tuple[SubmissionResult, bool]]:
+    """Yield all results, old ones too, and whether each is the one that counts."""
+    left: dict[str, ResultHeader] = StoredResults(out, roster).newest
     for file in result_files(out):
         for result in reader.read(file):
-            name = result.submission
-            if roster.get(name) != result.digest:
-                continue
-            if not result.final:
-                failed[name] = result
-            elif name not in final:
-                final.add(name)
-                yield result
-    yield from (result for name, result in failed.items() if name not in final)
+            newest = left.get(result.submission)
+            counts = newest is not None and identity(newest) == identity(result)
+            if counts:
+                del left[result.submission]
+            yield result, counts
 
 
 def _row(result: SubmissionResult, weights: Weights, partial: bool) -> SubmissionRow:
@@ -150,7 +220,16 @@ def _row(result: SubmissionResult, weights: Weights, partial: bool) -> Submissio
         excluded=len(report.excluded),
         levels={level: score.score for level, score in grade.levels.items()},
         families={family: score.score for family, score in (grade.families or {}).items()},
+        styles=report.styles,
     )
+
+
+def _past(
+    result: SubmissionResult, row: SubmissionRow, weights: Weights, names: dict[str, str]
+) -> PastScore:
+    judged = counting(result.report.breaks, weights) if row.gradable else []
+    missed = (one.break_ for one in judged if one.fate != "killed")
+    return PastScore(result.day, row.score, tuple(names.setdefault(name, name) for name in missed))
 
 
 def _count(result: SubmissionResult, weights: Weights, counts: dict[str, BreakCount]) -> None:

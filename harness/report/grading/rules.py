@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from harness.core.vocabulary import shortened, some, visible
+from harness.core.message import shortened, some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.grade.suite import RuleChange
-from harness.report.grading.sentences import refusals, uncounted
-from harness.report.grading.text import FEW, wrapped
+from harness.report.grading.text import FEW, refusals, uncounted, wrapped
 from harness.rules import Rule
 
 MOST = 12

@@ -1,14 +1,18 @@
-"""Other reports as HTML files: a kill matrix, a suite's grade, a diagnosis of an engine."""
+"""Other reports as HTML files: a kill matrix, grades of a suite and of a class, a diagnosis."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from harness.core.message import Message, message
 from harness.doctor.diagnosis import Diagnosis
+from harness.grade.cohort.tally import Tally
 from harness.grade.feedback import Grade
 from harness.matrix.records import Matrix
+from harness.report.cohort import STYLE_NAMES, class_page, median
 from harness.report.doctor import HEADINGS, how_it_works, likeness_of, place_of, root_of
-from harness.report.grading.rows import rows
-from harness.report.grading.sentences import exclusions, notes, refusals
+from harness.report.grading.platforms import rows
+from harness.report.grading.text import exclusions, notes, refusals
 from harness.report.html.document import fill
 from harness.report.language import ENGLISH, Language
 from harness.report.matrix import LEGEND, SIGNS
@@ -44,6 +48,19 @@ def grade_page(grade: Grade, say: Language = ENGLISH) -> str:
         notes=list(notes(grade)),
         scores=groups,
         rows=list(rows(grade)) if grade.feedback == "names" else [],
+    )
+
+
+def cohort_page(tally: Tally, titles: Mapping[str, str], say: Language = ENGLISH) -> str:
+    """Return who misses each break, and the scores of a class; `titles` are those of the breaks."""
+    return fill(
+        "cohort.html",
+        say("Results of a cohort"),
+        say,
+        page=class_page(tally),
+        titles=titles,
+        styles=STYLE_NAMES,
+        median=median,
     )
 
 

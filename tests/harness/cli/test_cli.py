@@ -249,9 +249,20 @@ def test_a_break_that_does_not_apply_says_what_comes_nearest_and_ends_with_1(
         (["matrix", "--json", "--markdown", "-"], "--json and --markdown - cannot be combined"),
         (["doctor", "no:T", "--settings", "--json"], "--settings and --json cannot be combined"),
         (["doctor", "no:T", "--settings", "--html", "a"], "--settings and --html cannot be"),
-        (["brake", "skip-unbroadcast"], "No such command 'brake'"),
-        (["break"], "Missing argument 'ID'"),
-        (["break", "skip-unbroadcast", "--jsn"], "No such option"),
+        (["brake", "skip-unbroadcast"], "remedy: did you mean `break`"),
+        (["break"], "`harness break` needs `ID`\n  remedy: write `harness break ID`;"),
+        (["break", "skip-unbroadcast", "--jsn"], "remedy: did you mean `--json`"),
+        (["--json", "list"], "remedy: write options after the name of the command;"),
+        (["grade", "a", "b"], "remedy: write `harness grade [SUITE]`, with quotes around"),
+        (["merge", "a"], "needs `--out DIR`\n  remedy: write `harness merge FOLDER... --out DIR`;"),
+        (["grade", "a", "--format"], "needs a value\n  remedy: write `--format FORMAT[=FILE]`"),
+        (["grade", "a", "--no-copy=1"], "takes no value\n  remedy: write `--no-copy`"),
+        (
+            ["grade", "a", "--limit=x"],
+            "`--limit` cannot be `x`\n  remedy: give a whole number",
+        ),
+        (["cohort", "a", "--submission-limit", "0"], "remedy: give a number that is at least 1"),
+        (["break", "a", "--seeds", "1.5"], "cannot be `1.5`\n  remedy: give a whole number\n"),
     ],
 )
 def test_bad_input_is_one_message_with_the_remedy_and_status_2(
@@ -260,7 +271,8 @@ def test_bad_input_is_one_message_with_the_remedy_and_status_2(
     done = harness(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("harness: ")
+    assert done.stderr.count("\n  remedy: ") == 1
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,10 @@ def test_the_shell_completes_commands_and_ids() -> None:
     asked |= {"COMP_WORDS": "harness show skip-unbroadcast-m", "COMP_CWORD": "2"}
     names = [name for name in CATALOGUE.files if name.startswith("skip-unbroadcast-m")]
     assert sorted(harness(**asked).stdout.split()) == sorted(names) != []
+    asked |= {"COMP_WORDS": "harness grade x --format r", "COMP_CWORD": "4"}
+    assert harness(**asked).stdout.split() == ["record"]
+    asked |= {"COMP_WORDS": "harness cohort x --feedback s", "COMP_CWORD": "4"}
+    assert harness(**asked).stdout.split() == ["score", "stage"]
 
 
 # ----- The list -----

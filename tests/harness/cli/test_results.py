@@ -145,6 +145,7 @@ def test_the_command_reports_a_mistake_before_it_runs_the_suite(tmp_path: Path) 
     weights.write_text("[breaks]\nsub-sign = 0\n")
     for arguments, problem, status in (
         (["--format", "pdf"], "--format: there is no `pdf`", 2),
+        (["--format", "pdf"], "gradescope, prairielearn, sarif, record\n", 2),
         (["--format", "text", "--json"], "--json cannot be combined with --format text", 2),
         (["--format", "text", "--format", "html"], "several formats have no file: text, html", 2),
         (["--format", "text=a.txt", "--out", "b.txt"], "--out is for a format without a file", 2),

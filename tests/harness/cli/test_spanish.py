@@ -154,6 +154,14 @@ def test_the_questions_of_every_translated_break_are_translated() -> None:
             "explain cotangnet",
             "no hay entrada para `cotangnet`\n  solución: ¿querías decir `cotang",
         ),
+        (
+            "grade a b",
+            "recibe demasiados argumentos\n  solución: escribe `harness grade [BATERÍA]`",
+        ),
+        ("cohort", "necesita `CARPETA`\n  solución: escribe `harness cohort CARPETA --out "),
+        ("grade a --limit=x", "`--limit` no puede ser `x`\n  solución: indica un número entero"),
+        ("grade a --format", "necesita un valor\n  solución: escribe `--format FORMATO"),
+        ("brek a", "no existe la orden `brek`\n  solución: ¿querías decir `break`? "),
     ],
 )
 def test_errors_are_in_spanish(arguments: str, message: str) -> None:

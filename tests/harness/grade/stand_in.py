@@ -50,6 +50,13 @@ def _do(do: str, argument: str, seed: bytes) -> SuiteReport:
             raise ValueError(argument)
         case "refuse":
             raise UsageError(argument, "mend it")
+        case "reject-once" if not (marker := Path(argument)).exists():
+            marker.touch()
+            return _report("once", 0, seed)
+        case "kill-later":
+            if (marker := Path(argument)).exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+            marker.touch()
         case "reject":
             return _report(argument, 0, seed)
     return _report("", int(do) if do.isdigit() else 1, seed)

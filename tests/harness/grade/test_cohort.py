@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.core.errors import EnvironmentProblem, UsageError
@@ -27,8 +28,10 @@ from harness.grade.cohort.results import (
 )
 from harness.grade.cohort.run import grade_cohort, local_pool
 from harness.grade.cohort.tally import tally
+from harness.grade.styles import Style
 from harness.grade.suite import Weights
 from harness.report.cohort import CohortProgress, summary, to_csv, to_markdown
+from harness.report.html.reports import cohort_page
 
 ROOT = Path(__file__).parents[3]
 HEAD = "submission,gradable,reason,score,killed,of,survived,not_reached,recognised,tests,flaky"
@@ -58,12 +61,15 @@ class Course:
         out: Path | None = None,
         seed: bytes | None = b"seed",
         seconds: float = 100,
+        again: tuple[str, ...] = (),
     ) -> bytes:
         """Grade, and return the scores as CSV; also note which submissions were graded."""
         self.log.write_text("")
         out = out or self.out
         pool = local_pool(workers, seconds)
-        roster = grade_cohort(self.submissions, out, self.opening, pool, shard=shard, seed=seed)
+        roster = grade_cohort(
+            self.submissions, out, self.opening, pool, shard=shard, seed=seed, again=again
+        )
         self.roster = roster
         self.tally = tally(out, roster)
         return to_csv(self.tally)
@@ -557,3 +563,104 @@ def test_the_table_counts_one_submission(course: Course) -> None:
     course.add(ada="1")
     course.grade()
     assert to_markdown(course.tally).decode().splitlines()[2] == "1 submission, 1 of them gradable."
+
+
+# ----- Grading again -----
+
+
+def stored(out: Path) -> list[SubmissionResult]:
+    files = sorted(out.glob("results*.jsonl"))
+    return [one for file in files for one in ResultReader(SubmissionResult).read(file)]
+
+
+def test_the_newest_result_counts_and_none_is_lost(course: Course) -> None:
+    marker = course.folder / "marker"
+    course.add(ada="3", bea=f"reject-once {marker}")
+    assert rows(course.grade())[1] == "bea.py,no,once,,0,0,0,0,0,0,0"
+    first = (course.out / "results.jsonl").read_bytes()
+    course.grade()
+    assert course.graded == []
+    assert rows(course.grade(again=("bea.py",)))[1] == "bea.py,yes,,25,1,4,3,0,0,1,0"
+    assert course.graded == ["bea.py"]
+    assert (course.out / "results.jsonl").read_bytes().startswith(first)
+    assert [past.score for past in course.tally.history["bea.py"]] == [None, 25]
+    assert [one.number for one in stored(course.out) if one.submission == "bea.py"] == [0, 1]
+    assert rows(course.grade())[1].startswith("bea.py,yes,,25")
+
+
+def test_a_grader_that_fails_the_second_time_changes_nothing(course: Course) -> None:
+    course.add(ada=f"kill-later {course.folder / 'marker'}")
+    before = course.grade()
+    assert course.grade(again=("ada.py",)) == before
+    assert [one.final for one in stored(course.out)] == [True, False]
+
+
+def test_the_newest_result_counts_whatever_file_it_is_in(course: Course) -> None:
+    course.add(ada=f"reject-once {course.folder / 'marker'}")
+    course.grade()
+    old = stored(course.out)
+    course.grade(again=("ada.py",))
+    new = [one for one in stored(course.out) if one not in old]
+    with Ledger(course.out / "results.jsonl") as ledger:
+        os.truncate(course.out / "results.jsonl", 0)
+        ledger.append(new)
+    with Ledger(course.out / "results-2-of-2.jsonl") as ledger:
+        ledger.append(old)  # read last
+    assert tally(course.out, course.roster).rows[0].score == 25
+
+
+def test_merging_keeps_old_results_and_adds_none_twice(course: Course) -> None:
+    course.add(ada="3", bea=f"reject-once {course.folder / 'marker'}")
+    course.grade()
+    merged = course.folder / "merged"
+    merge([course.out], merged)
+    course.add(ada="4")
+    course.grade(again=("bea.py",))
+    for _ in range(2):
+        roster = merge([course.out], merged)
+        assert len(stored(merged)) == 4
+    found = tally(merged, roster)
+    assert [[past.score for past in found.history[name]] for name in sorted(found.history)] == [
+        [75, 100],
+        [None, 25],
+    ]
+
+
+def test_an_unknown_submission_is_not_graded_again(course: Course) -> None:
+    course.add(ada="3")
+    with pytest.raises(UsageError, match=r"no submission `ade.py`.*\n.*did you mean `ada.py`"):
+        course.grade(again=("ade.py",))
+
+
+def test_a_class_page_shows_the_trend_and_the_styles(course: Course) -> None:
+    course.add(ada="1", bea="2", cleo="reject no test")
+    course.grade()
+    first = stored(course.out)
+    styles: dict[str, list[Style]] = {"ada.py": ["plain"], "bea.py": ["properties"]}
+    with Ledger(course.out / "results.jsonl") as ledger:
+        os.truncate(course.out / "results.jsonl", 0)
+        for number, day, name, kills in (
+            (0, "2026-03-01", "ada.py", 1),
+            (0, "2026-03-01", "bea.py", 1),
+            (1, "2026-03-08", "bea.py", 4),
+        ):
+            (one,) = (one for one in first if one.submission == name)
+            breaks = [
+                msgspec.structs.replace(judged, fate="killed" if i < kills else "survived")
+                for i, judged in enumerate(one.report.breaks)
+            ]
+            report = msgspec.structs.replace(one.report, breaks=breaks, styles=styles[name])
+            result = msgspec.structs.replace(one, report=report, number=number, day=day)
+            ledger.append([result])
+    text = to_markdown(tally(course.out, course.roster)).decode()
+    assert "| second | made | 1 | 50% | 100% | 1 | 1 | 0 | 0 | 0% | 100% | ada.py |" in (
+        text.replace("`", "")
+    )
+    assert "| missed on 2026-03-01 |" in text
+    assert "| missed: properties (Hypothesis) | missed: plain tests |" in text
+    assert "| properties (Hypothesis) | 1 | 100 % |\n| plain tests | 1 | 25 % |" in text
+    assert "| 2026-03-01 | 2 | 25 % |\n| 2026-03-08 | 2 | 62.5 % |" in text
+    assert "| bea.py | 25 %, 100 % |" in text
+    html = cohort_page(tally(course.out, course.roster), {"second": "<b>"})
+    assert "<summary>50 %</summary><p>ada.py</p>" in html
+    assert "&lt;b&gt;" in html

@@ -10,6 +10,7 @@ from harness.grade.cohort.grader import COPIES
 from harness.sandbox.confinement import namespaces_available
 from tests.harness.command import harness
 
+ROOT = Path(__file__).parents[3]
 SUITE = """
 import numpy as np
 from minigrad import tensor
@@ -71,6 +72,33 @@ def test_the_second_run_grades_nothing(folder: Path) -> None:
     done = harness("cohort", "all", "--out", "out", *ONE, "--json", cwd=folder)
     assert json.loads(done.stdout)["submissions"][0]["score"] == 50
     assert (folder / "out" / "results.jsonl").read_bytes() == stored
+
+
+def test_a_submission_is_graded_again_and_the_class_page_is_written(
+    folder: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    stored = (copy / "out" / "results.jsonl").read_bytes()
+    asked = ("--again", "ada.py", "--html", "class.html", "--lang", "es")
+    done = harness("cohort", "all", "--out", "out", *ONE, *asked, cwd=copy)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("ada.py: 50 %, and 50 % before\n4 submissions graded: ")
+    assert (copy / "out" / "results.jsonl").read_bytes().startswith(stored + b'{"submission":"ada')
+    page = (copy / "class.html").read_text()
+    assert "<summary>100 %</summary><p>ada.py, curious.py</p>" in page
+    assert "pruebas simples" in page
+    unknown = harness("cohort", "all", "--out", "out", *ONE, "--again", "ade.py", cwd=copy)
+    assert "remedy: did you mean `ada.py`" in unknown.stderr
+
+
+def test_a_cohort_refuses_copies_of_the_engine_on_request(tmp_path: Path) -> None:
+    (tmp_path / "all").mkdir()
+    copied = (ROOT / "minigrad" / "broadcasting.py").read_text()
+    (tmp_path / "all" / "ada.py").write_text(f"COPY = {copied!r}\n{SUITE}")
+    done = harness("cohort", "all", "--out", "out", *ONE, "--no-copy", cwd=tmp_path)
+    assert "copied from the engine, and copies are not allowed" in done.stdout
+    done = harness("cohort", "all", "--out", "out", *ONE, cwd=tmp_path)
+    assert "under other conditions: --allow-copy" in done.stderr
 
 
 @pytest.mark.parametrize("merged", [False, True])

@@ -11,8 +11,9 @@ import pytest
 import typer
 
 from harness.answer_key.outcome import KINDS, REFUSED, REFUSED_ELSEWHERE
-from harness.cli.app import commands_in, open_app, paragraphs, parameters_of, usage_words
+from harness.cli.app import open_app
 from harness.cli.prediction import CHOICES, read_prediction
+from harness.cli.usage import commands_in, paragraphs, parameters_of, usage_words
 from harness.core.errors import PageError, UsageError
 from harness.core.message import Kind, message, verbatim
 from harness.core.run import Failure
@@ -68,7 +69,7 @@ RENDERERS = [
         ROOT / "cli" / f"{name}.py"
         for name in (
             *("app", "break_", "hunt", "options", "prediction", "session"),
-            *("show", "tasks", "track"),
+            *("show", "tasks", "track", "usage"),
         )
     ),
 ]
