@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from types import CodeType
 
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.engines.loading import relocated
 from harness.engines.rule_files import RuleTarget
+from harness.grade.blinding import without_lines
 from harness.grade.mutants import Mutant, PatchedFiles
 from harness.grade.protocol import pack
 from harness.grade.suite import RuleChange
@@ -79,15 +80,15 @@ def rule_mutants(pages: Iterable[Page], rules: Sequence[Rule], engine: Engine) -
 
     Nothing is executed. Raises HunkError for an operator whose notation is not valid.
     """
-    found: dict[str, Mutant] = {}
+    found: dict[tuple[str, CodeType], Mutant] = {}
     patches = [(page, page.front_as(Operator).write, operator_patch(page)) for page in pages]
     for rule in rules:
         text = engine.sources[rule.file]
         for page, write, patch in patches:
             for function, line, patched in mutations(patch, rule, text):
                 site = patched.sites[0]
-                tree = f"{rule.file} {ast.dump(ast.parse(patched.sources[rule.file]))}"
-                if tree not in found:
+                key = rule.file, without_lines(patched.codes[rule.file])
+                if key not in found:
                     is_whole = rule.name.rpartition(".")[2] == function.name
                     place = rule.name if is_whole else f"{rule.name}.{function.name}"
                     name = f"{page.id}@{place}:{line}"
@@ -101,7 +102,7 @@ def rule_mutants(pages: Iterable[Page], rules: Sequence[Rule], engine: Engine) -
                         write=write,
                     )
                     files = _compiled(patched, rule.file, line, engine)
-                    found[tree] = Mutant(page, files, name, change)
+                    found[key] = Mutant(page, files, name, change)
     ordered = sorted(found.values(), key=lambda one: (one.files.file, one.files.line, one.name))
     return list(_numbered(ordered))
 

@@ -26,8 +26,7 @@ LOOKED_FOR = message(
     "`backward` or `vjp`, and functions named `*_backward`"
 )
 
-_FORWARD, _BACKWARD = ("forward", "compute"), ("backward", "gradient", "vjp")
-_WITHOUT_BASE = _FORWARD
+_FORWARD, _BACKWARD = ("forward", "compute"), ("backward", "gradient", "vjp", "backward_var")
 _SAVING = ("setup_context", *_FORWARD)
 _CLOSURE = re.compile(r"_*(\w+_)?(backwards?|vjp|bwd|pullback|grad_fn)_*\d*")
 _FUNCTION = re.compile(r"\w+_(backward|bwd|vjp)|backward_\w+")
@@ -120,7 +119,8 @@ def _classes(module: Module) -> Iterator[_FoundRule]:
             for one in back:
                 cotangents = _of_method(one, is_torch=is_torch)
                 functions.append(_FoundFunction(one, one.name, "backward", cotangents))
-            if any(one.cotangents for one in functions) and (is_torch or saving):
+            is_rule = is_torch or saving or any(one.name == "backward_var" for one in back)
+            if is_rule and any(one.cotangents for one in functions):
                 yield _FoundRule(".".join(definition.path), form, functions)
 
 

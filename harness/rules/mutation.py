@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from harness.core.message import message
 from harness.patch.apply import Patched, apply_at_each
@@ -33,19 +34,32 @@ def mutations(patch: Patch, rule: Rule, text: str) -> Iterator[tuple[RuleFunctio
     `text` is that of the rule's file. `$cotangent` in the patch means the rule's own. Raises what
     `apply_at_each` raises.
     """
-    source = read_source(text)
-    nodes = {node.start: node for node in source.root.walk() if node.kind in _FUNCTIONS}
+    source, nodes = _functions_of(text)
     for function in rule.functions:
         root = nodes.get(function.start)
         if root is None:
             continue
-        own = loosen(patch, {}, cotangents=function.cotangents or (_NO_COTANGENT,))
+        own = _own(patch, function.cotangents or (_NO_COTANGENT,))
 
         def roots(scope: Scope, root: Node = root, function: RuleFunction = function) -> list[Node]:
             return [root] if scope.text in ("rule", f"rule.{function.side}") else []
 
         for patched in apply_at_each(own, rule.file, text, roots):
             yield function, _line(patched, source), patched
+
+
+@lru_cache(maxsize=16)
+def _functions_of(text: str) -> tuple[Source, dict[int, Node]]:
+    """Return a file's tree, and its functions by their offsets."""
+    source = read_source(text)
+    nodes = {node.start: node for node in source.root.walk() if node.kind in _FUNCTIONS}
+    return source, nodes
+
+
+@lru_cache(maxsize=1024)
+def _own(patch: Patch, cotangents: tuple[str, ...]) -> Patch:
+    """Return a patch in which `$cotangent` means one of these expressions."""
+    return loosen(patch, {}, cotangents=cotangents)
 
 
 _FUNCTIONS = ("FunctionDef", "Lambda")
