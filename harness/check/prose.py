@@ -47,7 +47,7 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
 
 
 def page_text(page: Page) -> MarkdownText:
-    """Return the Markdown of a page."""
+    """Return what follows the front matter, with its place in the file."""
     return MarkdownText(page.path, page.body, page.body_line)
 
 

@@ -17,7 +17,7 @@ from harness.report.grading.text import exclusions, lines, refusals, sentence
 
 @dataclass(frozen=True)
 class GradePart:
-    """One part of a grade."""
+    """A line with points: a break, a level, or what it costs that tests were left out."""
 
     name: str
     description: str
