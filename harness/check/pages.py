@@ -18,6 +18,7 @@ from harness.check import UNCHECKED, Finding, finding_from, finding_from_bug, wo
 from harness.check.controls import check_diagnostic, prepare_invariants
 from harness.check.expectations import check_probed_page
 from harness.check.kinds import check_exercise, check_myth, check_training
+from harness.check.operators import check_operator
 from harness.check.prose import check_prose
 from harness.check.static import check_completeness, check_names
 from harness.check.translations import check_translations
@@ -32,6 +33,7 @@ from harness.pages.front_matter import (
     Control,
     Exercise,
     Myth,
+    Operator,
     PageFront,
     TrainingBreak,
     Variant,
@@ -55,6 +57,7 @@ CHECKS: Mapping[type[PageFront], Callable[[Page, Context], Iterator[CheckItem]]]
     TrainingBreak: check_training,
     Myth: check_myth,
     Exercise: check_exercise,
+    Operator: check_operator,
 }
 """The check that each kind of page adds."""
 

@@ -94,7 +94,7 @@ def _check_blocks(page: Page) -> Iterator[Finding]:
     kind = page.front.kind
     of_python = [name for name in sections_of(kind) if name in PYTHON_SECTIONS]
     order = () if kind == "exercise" else sections_of(kind)
-    of_diffs = [name for name in order if name in ("The break", "On other engines")]
+    of_diffs = [name for name in order if name in ("The break", "On other engines", "The slip")]
     homes = {"diff": of_diffs, "python": of_python}
     invariants = ["Diagnostic"] if kind == "break" else []
     for fence in page.fences:
@@ -332,19 +332,37 @@ EXERCISE_SECTIONS: Mapping[str, str] = {
     "Lesson": "What is true beyond this suite, in a sentence or two.",
     "References": _REFERENCES,
 }
-PYTHON_SECTIONS = ("Probes", "The program", "The suite", "Answer")
+OPERATOR_SECTIONS: Mapping[str, str] = {
+    "The slip": "What is written in place of what, and how one comes to write it. Each hunk of the "
+    "```diff block is applied at each of its sites alone; its scope is `rule.backward`, "
+    "`rule.forward` or `rule`.",
+    "The rule": "A small rule with a site, as a `python` block: the file `rule.py`.",
+    "A suite that misses it": "Usual tests that import from `rule`, and pass on every mutant.",
+    "Why it is missed": "What these tests have in common, and which other usual checks miss it.",
+    "The test to write": "Tests of which some fail on every mutant.",
+    "Seen in": "The bugs that it imitates, each with what happened there.",
+}
+PYTHON_SECTIONS = (
+    *("Probes", "The program", "The suite", "Answer"),
+    *("The rule", "A suite that misses it", "The test to write"),
+)
 """Sections with a Python block that runs."""
 
 
 def sections_of(kind: PageKind) -> Mapping[str, str]:
     """Return the second-level sections that a page of that kind may have, and their hints."""
-    tables = {"variant": VARIANT_SECTIONS, "myth": MYTH_SECTIONS, "exercise": EXERCISE_SECTIONS}
+    tables: Mapping[PageKind, Mapping[str, str]] = {
+        "variant": VARIANT_SECTIONS,
+        "myth": MYTH_SECTIONS,
+        "exercise": EXERCISE_SECTIONS,
+        "operator": OPERATOR_SECTIONS,
+    }
     return tables.get(kind, BREAK_SECTIONS)
 
 
 def optional_sections(kind: PageKind) -> frozenset[str]:
     """Return the sections that a page of that kind may omit."""
-    if kind in ("myth", "exercise"):
+    if kind in ("myth", "exercise", "operator"):
         return frozenset()
     optional = frozenset({"Probes", "On other engines"})
     return optional if kind == "break" else optional | {"References"}

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from harness.core.errors import BreaklabError, DoesNotApply, UsageError
-from harness.core.message import message
-from harness.core.vocabulary import PageKind, some
+from harness.core.message import message, some
+from harness.core.vocabulary import PageKind
 from harness.sandbox.signals import Terminated
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from harness.core.message import message
 if TYPE_CHECKING:
     from harness.pages.page import Page
 
-NOT_TO_DO = ("variant", "control")
+NOT_TO_DO = ("variant", "operator", "control")
 """The kinds of pages that serve the harness; learners need not do them."""
 
 

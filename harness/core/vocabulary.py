@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from harness.core.message import Message
 
-PageKind = Literal["break", "variant", "myth", "exercise", "control"]
+PageKind = Literal["break", "variant", "myth", "exercise", "operator", "control"]
 Loss = Literal["uniform", "weighted"]
 Outcome = Literal[
     "silent-corruption",

@@ -142,7 +142,7 @@ def _by_name(engine: str, settings: Settings, base: Path) -> Target:
             ),
             "rename the file or folder",
         )
-    sources = _read_all(root, module)
+    sources = read_package(root, module)
     return Target(engine, module, name or None, root, sources, settings)
 
 
@@ -186,7 +186,7 @@ def _of_file(path: Path, engine: str, settings: Settings, base: Path) -> tuple[P
         raise _no_source(engine, path)
     _require_readable(path, engine)
     path = path.resolve()
-    root = (base / settings.root).resolve() if settings.root else _import_root(path)
+    root = (base / settings.root).resolve() if settings.root else import_root(path)
     try:
         parts = path.relative_to(root).with_suffix("").parts
     except ValueError:
@@ -210,8 +210,8 @@ def _of_file(path: Path, engine: str, settings: Settings, base: Path) -> tuple[P
     return root, ".".join(parts)
 
 
-def _import_root(path: Path) -> Path:
-    """The folder that the file is imported from, judging by `__init__.py` and its own imports."""
+def import_root(path: Path) -> Path:
+    """Return the folder that a file is imported from, by `__init__.py` and the file's imports."""
     root = path.parent
     while (root / "__init__.py").is_file():
         root = root.parent
@@ -251,7 +251,7 @@ def _imported(path: Path) -> Iterator[tuple[int, str, tuple[str, ...]]]:
 def _of_module(module: str, engine: str, base: Path) -> tuple[Path, str]:
     if not all(part.isidentifier() for part in module.split(".")):
         raise UsageError(message("`{engine}` does not name an engine", engine=engine), _FORMS)
-    spec = _spec(module, base)
+    spec = find_module_spec(module, base)
     if spec is None:
         folders = ", ".join(str(folder) for folder in _folders(base))
         raise EnvironmentProblem(
@@ -284,8 +284,8 @@ def _of_module(module: str, engine: str, base: Path) -> tuple[Path, str]:
     return origin.resolve().parents[depth - 1], module
 
 
-def _spec(module: str, base: Path) -> ModuleSpec | None:
-    """Find a module without importing it, first beside the script, as Python does."""
+def find_module_spec(module: str, base: Path) -> ModuleSpec | None:
+    """Return a module's spec without importing it, first beside the script, as Python does."""
     top, *rest = module.split(".")
     spec = PathFinder.find_spec(top, [str(folder) for folder in _folders(base)])
     if spec is None or (spec.origin is None and not rest):
@@ -355,8 +355,8 @@ def _require_readable(path: Path, engine: str) -> None:
     )
 
 
-def _read_all(root: Path, module: str) -> dict[str, str]:
-    """The files of the module's package, and those below `root` that they import."""
+def read_package(root: Path, module: str) -> dict[str, str]:
+    """Return the files of the module's package, and those below `root` that they import."""
     top = module.partition(".")[0]
     folder = root / top
     if (folder / "__init__.py").is_file():

@@ -23,7 +23,7 @@ from harness.core.site import Site
 from harness.core.vocabulary import Loss, Outcome
 from harness.engines.engine import Engine
 from harness.pages.catalogue import Catalogue
-from harness.pages.front_matter import Break, PatchFront, ProbedFront, Question
+from harness.pages.front_matter import Break, Operator, PatchFront, ProbedFront, Question
 from harness.pages.page import Fence, Page
 from harness.pages.probe import Probe
 from harness.patch import (
@@ -193,6 +193,17 @@ def put(page: Page, engine: Engine) -> Patched:
     Raises PageError and HunkError for a patch that cannot be read, DoesNotApply if it has no site,
     UsageError for a page that has no patch.
     """
+    if isinstance(page.front, Operator):
+        raise UsageError(
+            message(
+                "`{page}` is {kind}: it is for rules of your own, not for an engine",
+                page=page.id,
+                kind=as_message(page.front.noun),
+            ),
+            message(
+                "`harness show {page}` shows it; `pytest --breaks-rules` uses it", page=page.id
+            ),
+        )
     blocks = page.diffs(engine.name)
     if blocks and not (engine.foreign or engine.names):
         sources = tuple(engine.sources.items())

@@ -34,6 +34,7 @@ from harness.grade.suite import (
     CopiedCode,
     CorrectEngine,
     Fate,
+    RuleChange,
     Score,
     Scores,
     SuiteReport,
@@ -165,6 +166,10 @@ class DisclosedBreak(msgspec.Struct, frozen=True, kw_only=True):
     line: int | UnsetType = UNSET
     points: float | UnsetType = UNSET
     max_points: float | UnsetType = UNSET
+    change: RuleChange | UnsetType = UNSET
+    """What a mutant of a rule changes."""
+    timed_out: bool | UnsetType = UNSET
+    """Whether it counts as killed because the tests did not end in time."""
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
@@ -361,4 +366,6 @@ def _named(
         line=result.line,
         points=worth if result.fate == "killed" else 0.0,
         max_points=worth,
+        change=result.change or UNSET,
+        timed_out=result.timed_out or UNSET,
     )

@@ -18,7 +18,7 @@ from harness.core.message import message
 from harness.engines.engine import Engine
 from harness.engines.loading import relocated
 from harness.grade.protocol import PackedCodes, pack, unpack
-from harness.grade.suite import BreakResult, Fate
+from harness.grade.suite import BreakResult, Fate, RuleChange
 from harness.pages.catalogue import Catalogue, nearest
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
@@ -43,10 +43,18 @@ PATCHED_FILES: ResultKind[PatchedFiles] = ResultKind(
 
 @dataclass(frozen=True)
 class Mutant:
-    """A break in an engine."""
+    """A break in an engine, or an operator at one site of a rule."""
 
     page: Page
     files: PatchedFiles
+    name: str = ""
+    """The id of a mutant of a rule."""
+    change: RuleChange | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the break, or of the mutant of a rule."""
+        return self.name or self.page.id
 
     @property
     def codes(self) -> dict[str, CodeType]:
@@ -61,10 +69,11 @@ class Mutant:
         reached_by: Sequence[str] = (),
         path: Literal["swapped", "reloaded"] | None = None,
         seconds: float = 0.0,
+        timed_out: bool = False,
     ) -> BreakResult:
         """Return what became of the break."""
         return BreakResult(
-            break_=self.page.id,
+            break_=self.id,
             family=self.page.front.family,
             level=self.page.front.level,
             fate=fate,
@@ -74,6 +83,8 @@ class Mutant:
             seconds=round(seconds, 4),
             file=self.files.file,
             line=self.files.line,
+            change=self.change,
+            timed_out=timed_out,
         )
 
 

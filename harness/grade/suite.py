@@ -30,10 +30,25 @@ UncountedResult = Literal["skipped", "xfailed", "xpassed"]
 """The result of a test that neither passes nor fails."""
 
 
+class RuleChange(msgspec.Struct, frozen=True):
+    """The change of one site in a user's own backward rule: see `harness.rules`."""
+
+    operator: str
+    rule: str
+    form: str
+    function: str
+    before: str
+    """The code of the site, and what replaces it."""
+    after: str
+    write: str
+    """The test to write if it survives."""
+
+
 class BreakResult(msgspec.Struct, frozen=True):
-    """What became of one break."""
+    """What became of one break, or of one mutant of a rule."""
 
     break_: str = msgspec.field(name="break")
+    """Its id; that of a mutant is `operator@Rule.function:line`."""
     family: str
     level: int
     fate: Fate
@@ -51,6 +66,10 @@ class BreakResult(msgspec.Struct, frozen=True):
     """How far the fault got in the tests that reach it; None if that was not examined."""
     ended: dict[str, str] = {}
     """The tests that ended their process, or did not end, and how; that is not a kill."""
+    change: RuleChange | None = None
+    """What a mutant of a rule changes; None for a break."""
+    timed_out: bool = False
+    """Whether it counts as killed because the tests did not end in time."""
 
 
 class CorrectEngine(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from harness.core import PACKAGES, read_text, require_utf8
 from harness.core.errors import EnvironmentProblem, PageError, Sentence, UsageError, as_message
@@ -185,7 +185,7 @@ class Catalogue:
                 pages.append(read_page(path))
             except PageError as error:
                 mistakes.append(error)
-        order = {"break": 0, "variant": 1, "myth": 2, "exercise": 3, "control": 4}
+        order = {name: place for place, name in enumerate(get_args(PageKind))}
         pages.sort(
             key=lambda page: (order[page.front.kind], page.front.family, page.front.level, page.id)
         )

@@ -189,7 +189,21 @@ class Exercise(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="exer
     """Breaks that the suite catches."""
 
 
-FrontMatter = Break | TrainingBreak | Variant | Myth | Exercise | Control
+class Operator(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="operator"):
+    """A bug's pattern, which is put into a user's own backward rules at each site alone."""
+
+    kind: ClassVar[PageKind] = "operator"
+    noun: ClassVar[str] = "an operator"
+
+    write: NonEmpty
+    """The test to write for a rule in which it survives, in one sentence."""
+    needs: tuple[ModuleName, ...] = ()
+    """What the page's rule imports besides NumPy; its suites are not run without them."""
+
+
+FrontMatter = Break | TrainingBreak | Variant | Myth | Exercise | Operator | Control
+_OTHERS = Break | Variant | Myth | Exercise | Operator | Control
+"""The kinds that the key `kind` tells apart."""
 KINDS: tuple[type[PageFront], ...] = get_args(FrontMatter)
 
 
@@ -197,7 +211,7 @@ KINDS: tuple[type[PageFront], ...] = get_args(FrontMatter)
 
 _REMEDIES = {
     "id": "lower-case words joined by hyphens, the file's name without .md: `skip-a-step`",
-    "kind": 'one of "break", "variant", "myth", "exercise"',
+    "kind": 'one of "break", "variant", "myth", "exercise", "operator"',
     "family": "lower-case words joined by hyphens, the folder of the page: `broadcasting`",
     "level": "1 (first lesson), 2 or 3 (expert)",
     "sources": 'a list of strings: `sources = ["project#123"]`',
@@ -219,7 +233,8 @@ _REMEDIES = {
     "alarms": "the shares of correct and of broken runs on which the invariant fails: "
     "`false = 0.05` and `true = 0.9`",
     "recipe": 'the name of a training that the patch changes: `recipe = "classify"`',
-    "needs": 'the modules that a myth\'s program imports besides NumPy: `needs = ["torch"]`',
+    "needs": 'the modules that the page\'s program imports besides NumPy: `needs = ["torch"]`',
+    "write": 'the test to write, in one sentence: `write = "Check the gradient of ..."`',
     "breaks": 'the breaks that pass an exercise\'s suite: `breaks = ["id-of-a-break"]`',
     "kills": 'breaks that the suite of an exercise catches: `kills = ["id-of-a-break"]`',
 }
@@ -235,7 +250,7 @@ class FrontReader:
         """The record of the page's kind."""
         table = self._table()
         is_training = table.get("kind") == "break" and "recipe" in table
-        kinds: Any = TrainingBreak if is_training else Break | Variant | Myth | Exercise | Control
+        kinds: Any = TrainingBreak if is_training else _OTHERS
         try:
             front: FrontMatter = msgspec.convert(table, kinds)
         except msgspec.ValidationError as error:

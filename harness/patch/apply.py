@@ -6,11 +6,11 @@ import ast
 import difflib
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import CodeType
 
 import libcst as cst
@@ -19,13 +19,16 @@ from harness.core.errors import DoesNotApply, EnvironmentProblem, HunkError
 from harness.core.message import Message, message
 from harness.core.site import Site
 from harness.patch.layout import Edit, deleted_nodes, edits, sites_of, splice
-from harness.patch.match import PatternMatch, explain, find_matches
+from harness.patch.match import PatternMatch, every_match, explain, find_matches
 from harness.patch.notation import Hunk, Patch
 from harness.patch.reader import read_source
 from harness.patch.render import UnfitBinding
-from harness.patch.scope import Alternative
+from harness.patch.scope import Alternative, Scope
 from harness.patch.side import quiet_parse
 from harness.patch.tree import Node, Source
+
+MOST_BINDINGS = 200
+"""The number of bindings of a hunk in one definition that are tried one at a time."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,24 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
             sites += new_sites
     _count(patch, sites)
     return Patched(changed, tuple(sites), dict(sources), codes)
+
+
+def apply_at_each(
+    patch: Patch, file: str, text: str, roots: Callable[[Scope], Iterable[Node]]
+) -> Iterator[Patched]:
+    """Yield the file with each hunk applied at each of its sites alone, in each of its bindings.
+
+    `roots` returns the definitions that a scope names, as nodes of `read_source(text)`. Changes
+    that do not compile, or mean the same as before, are left out. Raises EnvironmentProblem if the
+    text cannot be parsed.
+    """
+    source = _read(file, text)
+    for hunk in patch.hunks:
+        for root in roots(hunk.scope) if all(name in text for name in hunk.before.names) else ():
+            for match in islice(every_match(hunk, root), MOST_BINDINGS):
+                with suppress(HunkError):
+                    patched, code, sites = _change(file, [FileMatch(hunk, file, source, match)])
+                    yield Patched({file: patched}, tuple(sites), {file: text}, {file: code})
 
 
 # ----- finding -----

@@ -60,6 +60,32 @@ def find_matches(hunk: Hunk, root: Node) -> list[PatternMatch]:
         raise hunk.error("this hunk is too long to search for", remedy) from None
 
 
+def every_match(hunk: Hunk, root: Node) -> Iterator[PatternMatch]:
+    """Yield a hunk's matches in a definition with each of their bindings, nested ones included."""
+    if hunk.is_expression:
+        assert hunk.before.expression is not None
+        for node in root.walk():
+            if node.is_expression:
+                for binding in _node(hunk.before.expression, node, {}):
+                    yield PatternMatch((node,), binding)
+        return
+    for block in _blocks(root):
+        for start in range(len(block)):
+            run = Siblings(block, start, len(block))
+            for end, binding in _sequence(hunk.pattern, run, {}, whole=False):
+                if end > start:
+                    yield PatternMatch(block[start:end], binding)
+
+
+def _blocks(root: Node) -> Iterator[tuple[Node, ...]]:
+    """Yield every block of statements in a definition; the definition itself is the first one."""
+    if root.kind in DEFINITIONS and root.parent is not None:
+        yield (root.parent,)
+    for node in root.walk():
+        if body := node.block("body"):
+            yield body
+
+
 def _expressions(pattern: Node, root: Node) -> Iterator[PatternMatch]:
     """Yield the outermost expressions below a node that equal the pattern."""
     pending = [root]

@@ -10,7 +10,7 @@ names in `[engine.names]`. The names of ops are in `scope`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -56,7 +56,7 @@ COTANGENT = (
 )
 """The only expressions that `$cotangent` matches."""
 
-MODULES = ("np", "xp", "numpy", "anp", "jnp", "cp", "self.xp", "cls.xp")
+MODULES = ("np", "xp", "numpy", "anp", "jnp", "cp", "torch", "self.xp", "cls.xp")
 """The only expressions that `$np` matches: modules of array functions."""
 
 ACCUMULATION = (
@@ -110,18 +110,27 @@ def rename(patch: Patch, names: EngineNames) -> Patch:
 
 
 def loosen(
-    patch: Patch, names: EngineNames, gradient_arguments: Mapping[str, int] | None = None
+    patch: Patch,
+    names: EngineNames,
+    gradient_arguments: Mapping[str, int] | None = None,
+    cotangents: Sequence[str] | None = None,
 ) -> Patch:
     """Return the patch of a portable block, for an engine with these names.
 
     `gradient_arguments` are the positions of the gradient in calls that un-broadcast, as far as
-    they are known, by the name of the function; -1 in `g.sum_to(shape)`.
+    they are known, by the name of the function; -1 in `g.sum_to(shape)`. `cotangents` are the only
+    expressions that `$cotangent` matches, by default the usual ones.
 
     Code that the tables list as equivalent matches in any of its forms. Raises `UsageError` for an
     invalid name.
     """
     _check_names(names)
-    hunks = (_loosened(hunk, names, gradient_arguments or {}) for hunk in patch.hunks)
+    usual = (*spellings(names.get("cotangent", ())), *COTANGENT)
+    meanings = {
+        "cotangent": tuple(usual if cotangents is None else cotangents),
+        "np": (*spellings(names.get("np", ())), *MODULES),
+    }
+    hunks = (_loosened(hunk, names, gradient_arguments or {}, meanings) for hunk in patch.hunks)
     return replace(patch, hunks=tuple(hunks))
 
 
@@ -145,10 +154,15 @@ def _check_names(names: EngineNames) -> None:
                 )
 
 
-def _loosened(hunk: Hunk, names: EngineNames, gradient_arguments: Mapping[str, int]) -> Hunk:
+def _loosened(
+    hunk: Hunk,
+    names: EngineNames,
+    gradient_arguments: Mapping[str, int],
+    meanings: Mapping[str, tuple[str, ...]],
+) -> Hunk:
     in_code = _names_in_code(names)
     before, after = _renamed_sides(hunk, in_code)
-    _mark_equivalents(before, after, names)
+    _mark_equivalents(before, after, meanings)
     _mark_reducing_calls(before, after, in_code["unbroadcast"], gradient_arguments)
     scope = hunk.scope.renamed({**names, **in_code}).loosened(hunk.scope.text)
     return checked(hunk.path, hunk.line, scope, before, after)
@@ -213,18 +227,14 @@ def _names_in_code(names: EngineNames) -> dict[str, tuple[str, ...]]:
     return {**ours, **{word: (*ours.get(word, ()), *usual) for word, usual in WORDS.items()}}
 
 
-def _mark_equivalents(before: Side, after: Side, names: EngineNames) -> None:
+def _mark_equivalents(before: Side, after: Side, meanings: Mapping[str, tuple[str, ...]]) -> None:
     """Add the equivalent forms to the patterns of the before side, which is modified."""
     context = frozenset(before.rows) & frozenset(after.rows)
     adds_again = any(
         _accumulates(node) and not after.rows_of_node(node) <= context for node in _nodes(after)
     )
-    meanings = {
-        "cotangent": (*spellings(names.get("cotangent", ())), *COTANGENT),
-        "np": (*spellings(names.get("np", ())), *MODULES),
-    }
     for node in _nodes(before):
-        if node.hole in meanings:
+        if node.hole is not None and node.hole in meanings:
             node.spellings = tuple(map(_spelling, meanings[node.hole]))
             other = _other_factor(node)
             if other is not None and node.hole == "cotangent":

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.plugin import PATCHED
 
 if TYPE_CHECKING:
+    import argparse
+
     import pytest
 
 
@@ -28,6 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="if the tests pass, put each break into the engine and see which tests notice; "
         "--breaks=SELECTION is a list of ids, family:NAME, unit:NAME, level:N and track, separated "
         "by commas",
+    )
+    group.addoption(
+        "--breaks-rules",
+        metavar="TARGET",
+        help="if the tests pass, put bugs into your own backward rules in a file, a folder or a "
+        "module, one site at a time; TARGET:NAME is one rule",
     )
     group.addoption(
         "--breaks-engine",
@@ -66,10 +75,23 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
         task = json.loads(Path(os.environ[PATCHED]).read_text(encoding="utf-8"))
         find_in_memory(Path(task["root"]), task["sources"])
-    elif early_config.known_args_namespace.breaks is not None:
+    elif _is_used(early_config.known_args_namespace):
+        if early_config.known_args_namespace.breaks_rules is not None:
+            _use_one_thread()
         from harness.grade.reach import CALLS
 
         CALLS.start()
+
+
+def _is_used(options: argparse.Namespace) -> bool:
+    return options.breaks is not None or options.breaks_rules is not None
+
+
+def _use_one_thread() -> None:
+    """Let PyTorch compute in one thread: a fork has no others, and would wait for them forever."""
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -82,7 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         fix_hypothesis()
         config.pluginmanager.register(FirstFailure(), "breaklab-reloaded")
-    elif config.getoption("breaks") is not None:
+    elif _is_used(config.option):
         from harness.grade.reach import CALLS
 
         is_recorded = CALLS.stop()  # `register` calls no tests, and recording would slow it down

@@ -142,7 +142,7 @@ def _run(session: pytest.Session, code: Code, reload: Reload) -> BreakOutcome:
 QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--tb=no")
 
 _VALUED = (
-    *("--breaks-engine", "--breaks-pages"),
+    *("--breaks-engine", "--breaks-pages", "--breaks-rules"),
     *("--breaks-json", "--breaks-junit", "--breaks-sarif", "--breaks-min-score"),
 )
 _OF_XDIST = ("-n", "--numprocesses", "--dist", "--maxprocesses")
@@ -180,26 +180,23 @@ def run_reloaded(
     list of str, str
         The tests that fail, and how the process ended if it did not end by itself.
 
-    Raises RunFailed if pytest could not run them.
+    Raises RunFailed if pytest could not run them, and TimeoutExpired if they took too long.
     """
     with tempfile.TemporaryDirectory(prefix="breaklab-") as scratch:
         task = Path(scratch) / "engine.json"
         task.write_text(json.dumps({"root": str(root), "sources": dict(sources)}), encoding="utf-8")
         command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
         environment = {**os.environ, PATCHED: str(task), "PYTEST_ADDOPTS": ""}
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment,
-                timeout=limit,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return [], f"not done after {limit:.0f} seconds"
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            timeout=limit,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
         failed = Path(f"{task}.failed")
         names = failed.read_text(encoding="utf-8").split("\n")[:-1] if failed.exists() else []
         if done.returncode in (4, 5):  # wrong arguments, no tests
@@ -284,6 +281,9 @@ class Reloads:
         except RunFailed:
             self._check_fresh_process()
             return BreakOutcome(problem=UNCOLLECTED)
+        except subprocess.TimeoutExpired:
+            problem = f"not done after {self._limit.seconds:.0f} seconds"
+            return BreakOutcome(problem=problem, timed_out=True)
         return BreakOutcome(failed=[tests[name] for name in names], problem=problem)
 
     def _try_fresh_process(
@@ -298,6 +298,8 @@ class Reloads:
         if self._fresh_problem is None:
             try:
                 self._try_fresh_process(self.engine.sources, self._tests)
+                self._fresh_problem = ""
+            except subprocess.TimeoutExpired:
                 self._fresh_problem = ""
             except RunFailed as error:
                 self._fresh_problem = str(error)

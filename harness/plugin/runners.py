@@ -52,6 +52,8 @@ class Request:
     """The tests to choose from; None for all."""
     stop: bool = True
     """Whether to stop at the first test that fails."""
+    everything: bool = False
+    """Whether to run also the tests that reach no change."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class BreakOutcome:
     failed: Sequence[int] = ()
     problem: str = ""
     """How the process ended if it did not end by itself."""
+    timed_out: bool = False
+    """Whether it was ended because it took too long."""
     reload: bool = False
     """Whether the break cannot be swapped: nothing was run."""
     seconds: float = 0.0
@@ -173,7 +177,7 @@ def _answer(suite: CollectedSuite, tests: _PassingTests, request: Request) -> Br
     reached = [
         index
         for index, reach in tests.reach.items()
-        if (reach.numbers is None or changed & reach.numbers)
+        if (request.everything or reach.numbers is None or changed & reach.numbers)
         and (request.only is None or index in request.only)
     ]
     if not reached:
@@ -206,9 +210,11 @@ def outcome_in_fork(work: Callable[[], BreakOutcome], limit: TimeLimit) -> Break
     if data is not None:
         outcome: BreakOutcome = pickle.loads(data)
     elif seconds >= limit.seconds:
-        outcome = BreakOutcome(problem=f"not done after {limit.seconds:.0f} seconds")
+        problem = f"not done after {limit.seconds:.0f} seconds"
+        outcome = BreakOutcome(problem=problem, timed_out=True)
     elif used > limit.cpu_seconds / 2:  # the timer has its own clock, and may be early
-        outcome = BreakOutcome(problem=f"not done after {used:.1f} seconds of processor time")
+        problem = f"not done after {used:.1f} seconds of processor time"
+        outcome = BreakOutcome(problem=problem, timed_out=True)
     else:
         outcome = BreakOutcome(problem="the process that ran the tests ended early")
     return replace(outcome, seconds=seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import shutil
 import sys
 import sysconfig
@@ -18,18 +17,17 @@ import pytest
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
 from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
-from harness.engines.engine import Engine, find_engine
 from harness.grade.feedback import disclose
-from harness.grade.mutants import Mutant, mutants, select
+from harness.grade.mutants import Mutant, PatchedFiles
 from harness.grade.reach import CALLS, Code
 from harness.grade.running import Recording, fix_hypothesis, must_fail
 from harness.grade.suite import BreakResult, Fate, SuiteReport
-from harness.pages.catalogue import Catalogue, open_catalogue
-from harness.pages.page import Page
+from harness.pages.catalogue import open_catalogue
 from harness.plugin.reloads import Reloads, Zygote, imports_engine
 from harness.plugin.runners import BreakOutcome, BreakRunner, Reach, Request, TimeLimit, run_all
 from harness.plugin.sharing import Meeting, group_of, merged
-from harness.runs.cache import Cache, open_cache
+from harness.plugin.subject import find_subject
+from harness.runs.cache import open_cache
 from harness.sandbox.parallel import available_cores, end_all
 
 if TYPE_CHECKING:
@@ -72,9 +70,9 @@ class BreaksSession:
 
     def __init__(self, config: pytest.Config) -> None:
         folders = map(Path, config.getoption("breaks_pages"))
-        self.config, self.catalogue, self.cache = config, open_catalogue(folders), open_cache()
-        self.pages = self._selected(config)
-        self.engine = _engine(config.getoption("breaks_engine"), self.catalogue, self.cache)
+        self.config = config
+        self.subject = find_subject(config, open_catalogue(folders), open_cache())
+        self.engine = self.subject.engine
         self.code = Code(self.engine.root, self.engine.sources)
         self.group = group_of(config)
         self.group.begin()
@@ -94,6 +92,8 @@ class BreaksSession:
         self.cpu_seconds = 0.0
         """The processor time of this process, while it ran all tests."""
         self.passed: set[str] = set()
+        self.flaky: Sequence[str] = ()
+        """The tests that pass, and then fail in a fork on the same code; rules only."""
         self.results: dict[str, BreakResult] = {}
         """What became of each break so far, by id."""
         self.report: SuiteReport | None = None
@@ -101,17 +101,6 @@ class BreaksSession:
         self.unwritten: list[str] = []
         """The problems of result files that could not be written."""
         fix_hypothesis()
-
-    def _selected(self, config: pytest.Config) -> list[Page]:
-        """Return the selected breaks. A file name in its place is a file to collect."""
-        selection = config.getoption("breaks")
-        path = Path(config.invocation_params.dir) / selection.partition("::")[0]
-        exists = os.path.exists(path)  # noqa: PTH110  a long list of breaks is no file name
-        if exists and selection not in self.catalogue.files:
-            given = config.args_source == pytest.Config.ArgsSource.ARGS
-            config.args = [*(config.args if given else ()), selection]
-            config.option.breaks = selection = "all"
-        return select(self.catalogue, selection)
 
     # ----- The suite without a break -----
 
@@ -144,7 +133,7 @@ class BreaksSession:
             if session.items and not session.config.option.collectonly and not session.testsfailed:
                 self._check_engine()
                 cores = 1 if self.group.workers > 1 else available_cores()
-                for _ in range(min(cores, len(self.pages))):
+                for _ in range(min(cores, len(self.subject.titles))):
                     self.runners.append(BreakRunner(self.items, self.code, self.collected))
             outcome = yield
             if self.runners:
@@ -184,9 +173,10 @@ class BreaksSession:
         module = sys.modules.get(name)
         path = getattr(module, "__file__", None)
         if path and str(Path(path)) not in self.code.paths:
+            what = "engine under test is" if self.subject.rules is None else "rules are"
             raise pytest.UsageError(
-                f"the tests import `{name}` from {path}, but the engine under test is in "
-                f"{self.engine.root}: name it with --breaks-engine"
+                f"the tests import `{name}` from {path}, but the {what} in "
+                f"{self.engine.root}: name it with {self.subject.option}"
             )
 
     def _evaluate(self, session: pytest.Session) -> None:
@@ -204,7 +194,10 @@ class BreaksSession:
         try:
             if not reason:
                 self._prepare(observed, tests)
-                self._run(mutants(self.pages, self.engine, self.cache))
+                if self.subject.rules is not None:
+                    reason = self._repeat()
+            if not reason:
+                self._run(self.subject.load())
                 claims = self._false_claims() if self.group.claim("claims") else {}
         except KeyboardInterrupt as error:
             interrupt = error
@@ -215,8 +208,9 @@ class BreaksSession:
             gradable=not reason,
             reason=reason,
             tests=len(tests),
-            breaks=[self.results[page.id] for page in self.pages if page.id in self.results],
+            breaks=[self.results[name] for name in self.subject.titles if name in self.results],
             claims=claims,
+            flaky=list(self.flaky),
             seconds=round(time.perf_counter() - start, 3),
         )
         if interrupt is not None:
@@ -236,6 +230,28 @@ class BreaksSession:
         passing = {self.items[index].nodeid: index for index in by_index}
         self.reloads.start(passing, taken, libraries)
 
+    def _repeat(self) -> str:
+        """Run the tests in a fork without a change, and note those that fail there.
+
+        Return why nothing can be concluded from tests in a fork; empty if something can.
+        """
+        clean = replace(self.subject.load()[0], files=PatchedFiles())
+        request = Request(clean, (), stop=False, everything=True)
+        ((_, outcome),) = run_all(self.runners[:1], iter([(None, request)]))
+        if outcome.problem:
+            return f"without a change, the tests do not end in a fork of pytest: {outcome.problem}"
+        self.flaky = [self.items[index].nodeid for index in outcome.failed]
+        steady = self.passed - set(self.flaky)
+        return "" if steady else "no test passes twice on the same code"
+
+    @property
+    def _steady(self) -> frozenset[int] | None:
+        """The numbers of the tests that are not flaky; None if all tests are to be run."""
+        if not self.flaky:
+            return None
+        names = [item.nodeid for item in self.items]
+        return frozenset(i for i, name in enumerate(names) if name not in self.flaky)
+
     def _reach(self, nodeid: str) -> Reach:
         called = self.calls.get(nodeid)
         known = None if called is None else frozenset(self.code.numbers(called))
@@ -245,27 +261,32 @@ class BreaksSession:
         """Note what becomes of each break; those that cannot be swapped come last."""
         kills: Counter[int] = Counter()
         again: list[Mutant] = []
-        stop = not self.config.getoption("breaks_all")
+        stop, steady = not self.config.getoption("breaks_all"), self._steady
+        passing = {
+            item.nodeid: index
+            for index, item in enumerate(self.items)
+            if item.nodeid in self.passed and item.nodeid not in self.flaky
+        }
 
         def requests() -> Iterator[tuple[Mutant, Request]]:
             for mutant in chosen:
-                if mutant.files.codes and self.group.claim(mutant.page.id):
+                if mutant.files.codes and self.group.claim(mutant.id):
                     first = [index for index, _ in kills.most_common(20)]
-                    yield mutant, Request(mutant, first, stop=stop)
+                    yield mutant, Request(mutant, first, steady, stop=stop)
 
         for mutant in chosen:
-            if not mutant.files.codes and self.group.claim(mutant.page.id):
-                self.results[mutant.page.id] = mutant.result("does-not-apply")
+            if not mutant.files.codes and self.group.claim(mutant.id):
+                self.results[mutant.id] = mutant.result("does-not-apply")
         for mutant, outcome in run_all(self.runners, requests()):
             kills.update(outcome.failed)
             if outcome.reload:
                 again.append(mutant)
                 continue
-            self.results[mutant.page.id] = self._result(mutant, outcome)
+            self.results[mutant.id] = self._result(mutant, outcome)
             self._show_progress(len(self.results), len(chosen))
         for mutant in again:
-            outcome = replace(self.reloads.run(mutant.files, stop=stop), reload=True)
-            self.results[mutant.page.id] = self._result(mutant, outcome)
+            outcome = replace(self.reloads.run(mutant.files, passing, stop=stop), reload=True)
+            self.results[mutant.id] = self._result(mutant, outcome)
             self._show_progress(len(self.results), len(chosen))
 
     def _result(self, mutant: Mutant, outcome: BreakOutcome) -> BreakResult:
@@ -276,6 +297,7 @@ class BreaksSession:
             reached_by=[self.items[index].nodeid for index in outcome.reached],
             path="reloaded" if outcome.reload else "swapped" if outcome.reached else None,
             seconds=outcome.seconds,
+            timed_out=outcome.timed_out,
         )
 
     def _false_claims(self) -> dict[str, list[str]]:
@@ -293,17 +315,21 @@ class BreaksSession:
         return false
 
     def _kills(self, index: int, name: str) -> bool:
+        """Whether a test alone kills a break; of an operator, each mutant that it reaches."""
         try:
-            page = self.catalogue.page(name, "break")
+            claimed = self.subject.claimed(name)
         except UsageError as error:
             raise pytest.UsageError(f"@pytest.mark.kills: {error.problem}") from None
-        (mutant,) = mutants([page], self.engine, self.cache)
-        request = Request(mutant, (), frozenset({index}))
-        ((_, outcome),) = run_all(self.runners[:1], iter([(mutant, request)]))
-        if outcome.reload:
-            outcome = self.reloads.run(mutant.files, {self.items[index].nodeid: index})
-            return bool(outcome.failed or outcome.problem)
-        return bool(outcome.failed)
+        only = frozenset({index})
+        requests = iter([(mutant, Request(mutant, (), only)) for mutant in claimed])
+        fates = []
+        for mutant, outcome in run_all(self.runners[:1], requests):
+            if outcome.reload:
+                outcome = self.reloads.run(mutant.files, {self.items[index].nodeid: index})
+                fates.append(bool(outcome.failed or outcome.problem))
+            elif outcome.reached or self.subject.rules is None:
+                fates.append(bool(outcome.failed))
+        return all(fates)
 
     # ----- What is shown -----
 
@@ -311,7 +337,8 @@ class BreaksSession:
         reporter = self.config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None and reporter.isatty:
             end = "\n" if done == total else ""
-            reporter.rewrite(f"breaks: {done} of {total}{end}", erase=True)
+            what = "breaks" if self.subject.rules is None else "mutants"
+            reporter.rewrite(f"{what}: {done} of {total}{end}", erase=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -321,7 +348,7 @@ class BreaksSession:
         """
         meeting = self.config.pluginmanager.getplugin("breaklab-meeting")
         if meeting is not None:
-            self.report = merged(meeting.reports(), [page.id for page in self.pages])
+            self.report = merged(meeting.reports(), list(self.subject.titles))
         if self.report is None:
             return
         if self.group.folder is not None:
@@ -335,8 +362,7 @@ class BreaksSession:
         from harness.core.files import write_file
         from harness.report.grading import render
 
-        titles = {page.id: page.title for page in self.pages}
-        grade = disclose(report, titles=titles, root=self.engine.root)
+        grade = disclose(report, titles=self.subject.titles, root=self.engine.root)
         for form in FORMATS:
             if file := self.config.getoption(f"breaks_{form}"):
                 try:
@@ -355,7 +381,7 @@ class BreaksSession:
         """Print the score, the survivors, the next command, and why the run fails."""
         if self.report is None:
             return
-        terminalreporter.section("breaks")
+        terminalreporter.section("breaks" if self.subject.rules is None else "rules")
         width = shutil.get_terminal_size().columns if terminalreporter.isatty else sys.maxsize
         for line in self._summary(self.report, width):
             terminalreporter.write_line(line)
@@ -363,18 +389,21 @@ class BreaksSession:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
 
     def _summary(self, report: SuiteReport, width: int) -> Iterator[str]:
-        from harness.report.grading import text
+        from harness.report.grading import rules, text
 
         verbose = self.config.getoption("verbose")
         if verbose > 0:
             yield from text.kills_by_test(report, width, every=self.config.getoption("breaks_all"))
-        if report.breaks or not report.gradable:
+        if self.subject.rules is not None:
+            yield from rules.lines(disclose(report), self.subject.rules, verbose, width)
+        elif report.breaks or not report.gradable:
             yield from text.lines(disclose(report), verbose, width=width, option="-v")
 
     def _problems(self, report: SuiteReport, exitstatus: int) -> Iterator[str]:
         if report.gradable and exitstatus == pytest.ExitCode.INTERRUPTED:
-            missing = len(self.pages) - len(report.breaks)
-            lost = f"{missing} of {len(self.pages)} breaks were not run"
+            missing, all_ = len(self.subject.titles) - len(report.breaks), len(self.subject.titles)
+            what = "breaks" if self.subject.rules is None else "mutants"
+            lost = f"{missing} of {all_} {what} were not run"
             yield f"interrupted: {lost if missing else 'the marks `kills` were not all checked'}"
         elif report.gradable and self._is_low(report):
             least = self.config.getoption("breaks_min_score")
@@ -389,14 +418,6 @@ def _require_files(config: pytest.Config) -> None:
     for form in FORMATS:
         if file := config.getoption(f"breaks_{form}"):
             require_writable(Path(file))
-
-
-def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:
-    if name is None:
-        return find_engine()
-    from harness.experiment.exploration import explore  # slow to import
-
-    return explore(name, cache, catalogue.conventions).engine
 
 
 def _reason(session: pytest.Session) -> str:

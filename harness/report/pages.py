@@ -174,6 +174,7 @@ PLURALS: Mapping[PageKind, str] = {
     "variant": "{count} variants",
     "myth": "{count} myths",
     "exercise": "{count} exercises",
+    "operator": "{count} operators",
     "control": "{count} controls",
 }
 """The number of pages of a kind, if there are several."""

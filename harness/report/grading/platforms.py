@@ -141,15 +141,16 @@ SCHEMA = (
 
 
 def to_sarif(grade: Grade) -> str:
-    """Return SARIF 2.1.0: a rule for each break, and a result for each one that is not killed.
+    """Return SARIF 2.1.0: a rule for each break or operator, and a result for each one not killed.
 
     The format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
     """
     breaks = [shown for shown in grade.breaks or () if shown.fate != "does-not-apply"]
+    rules = {_id(shown): _rule(shown) for shown in breaks}
     run = {
-        "tool": {"driver": {"name": "breaklab", "rules": [_rule(shown) for shown in breaks]}},
+        "tool": {"driver": {"name": "breaklab", "rules": list(rules.values())}},
         "invocations": [_invocation(grade)],
-        "results": _results(breaks, Path(grade.root or ".")),
+        "results": _results(breaks, list(rules), Path(grade.root or ".")),
         "columnKind": "unicodeCodePoints",
     }
     return to_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
@@ -162,29 +163,47 @@ def _invocation(grade: Grade) -> dict[str, Any]:
     return {"executionSuccessful": False, "toolExecutionNotifications": notes}
 
 
+def _id(shown: DisclosedBreak) -> str:
+    """Return the id of the break, or of the operator, which mutants share."""
+    return shown.change.operator if shown.change else f"{shown.break_}"
+
+
 def _rule(shown: DisclosedBreak) -> dict[str, Any]:
-    title = shown.title or f"{shown.break_}"
+    name = _id(shown)
+    title = shown.title or name
+    where = "your rule" if shown.change else "the engine"
+    command = f"`harness show {name}`" if shown.change else f"`harness break {name}`"
     return {
-        "id": shown.break_,
+        "id": name,
         "shortDescription": {"text": title},
-        "fullDescription": {"text": f"The tests pass although the engine has this bug: {title}"},
-        "help": {"text": f"`harness break {shown.break_}` shows what the bug does."},
+        "fullDescription": {"text": f"The tests pass although {where} has this bug: {title}"},
+        "help": {"text": f"{command} shows what the bug does."},
         "properties": {"tags": [shown.family, f"level-{shown.level}"]},
     }
 
 
-def _results(breaks: Sequence[DisclosedBreak], root: Path) -> list[dict[str, Any]]:
+def _results(
+    breaks: Sequence[DisclosedBreak], rules: Sequence[str], root: Path
+) -> list[dict[str, Any]]:
     return [
         {
-            "ruleId": shown.break_,
-            "ruleIndex": index,
+            "ruleId": _id(shown),
+            "ruleIndex": rules.index(_id(shown)),
             "level": "warning",
-            "message": {"text": f"No test notices `{shown.break_}` here: {sentence(shown)}."},
+            "message": {"text": _message(shown)},
             "locations": [_location(shown, root)],
         }
-        for index, shown in enumerate(breaks)
+        for shown in breaks
         if shown.fate != "killed"
     ]
+
+
+def _message(shown: DisclosedBreak) -> str:
+    text = f"No test notices `{shown.break_}` here: {sentence(shown)}."
+    if not shown.change:
+        return text
+    code = f"`{shown.change.before}` became `{shown.change.after}`"
+    return f"{text} {code}. Test to write: {shown.change.write}"
 
 
 def _location(shown: DisclosedBreak, root: Path) -> dict[str, Any]:

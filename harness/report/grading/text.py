@@ -158,7 +158,7 @@ def lines(
     Unless `verbose`, long lists are cut, and the text names the option that shows all.
     """
     for line in _lines(grade, verbose, option):
-        yield from _wrapped(line, width)
+        yield from wrapped(line, width)
 
 
 def kills_by_test(report: SuiteReport, width: int, *, every: bool) -> Iterator[str]:
@@ -173,12 +173,13 @@ def kills_by_test(report: SuiteReport, width: int, *, every: bool) -> Iterator[s
                 kills[test].append(result.break_)
     if kills:
         first = "" if every else " (the first test that fails on each; --breaks-all runs all)"
-        yield from _wrapped(f"Killed by{first}:", width)
+        yield from wrapped(f"Killed by{first}:", width)
     for test, breaks in sorted(kills.items(), key=lambda item: -len(item[1])):
-        yield from _wrapped(f"  {test}: {', '.join(breaks)}", width)
+        yield from wrapped(f"  {test}: {', '.join(breaks)}", width)
 
 
-def _wrapped(line: str, width: int) -> list[str]:
+def wrapped(line: str, width: int) -> list[str]:
+    """Return a line as lines of at most this width; what follows the first one is indented."""
     indent = len(line) - len(line.lstrip())
     return textwrap.wrap(
         visible(line),

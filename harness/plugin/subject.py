@@ -1,0 +1,102 @@
+"""What a run puts into which code: breaks into an engine, or operators into a user's own rules."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import UsageError
+from harness.engines.engine import Engine, find_engine
+from harness.grade.mutants import Mutant, mutants, select
+from harness.pages.catalogue import Catalogue
+from harness.rules import Rule
+from harness.runs.cache import Cache
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The engine, or the files with the rules, and what is put into it."""
+
+    engine: Engine
+    titles: Mapping[str, str]
+    """The titles of the breaks, or of the mutants' operators, by id, in order."""
+    load: Callable[[], Sequence[Mutant]]
+    """Returns them in that order; slow if they are not cached."""
+    claimed: Callable[[str], Sequence[Mutant]]
+    """Returns the mutants that a test claims to kill with this id. Raises UsageError."""
+    option: str
+    """The option that names the engine or the files."""
+    rules: Sequence[Rule] | None = None
+    """The rules; None if breaks are put into an engine."""
+
+
+def find_subject(config: pytest.Config, catalogue: Catalogue, cache: Cache) -> Subject:
+    """Return what the options name. Raises BreaklabError for a mistake in them."""
+    if (target := config.getoption("breaks_rules")) is not None:
+        if config.getoption("breaks") is not None:
+            raise UsageError(
+                "--breaks and --breaks-rules cannot be combined",
+                "run pytest twice: once for the engine, once for your own rules",
+            )
+        return _of_rules(target, catalogue)
+    pages = select(catalogue, _selection(config, catalogue))
+    engine = _engine(config.getoption("breaks_engine"), catalogue, cache)
+
+    def claimed(name: str) -> list[Mutant]:
+        if name in catalogue.files and catalogue.page(name).front.kind == "operator":
+            return []  # checked by `--breaks-rules`
+        return mutants([catalogue.page(name, "break")], engine, cache)
+
+    return Subject(
+        engine,
+        {page.id: page.title for page in pages},
+        lambda: mutants(pages, engine, cache),
+        claimed,
+        "--breaks-engine",
+    )
+
+
+def _of_rules(target: str, catalogue: Catalogue) -> Subject:
+    from harness.engines.rule_files import locate_rules
+    from harness.grade.rule_mutants import operators, rule_mutants, rules_of
+
+    located = locate_rules(target)
+    rules = rules_of(located)
+    found = rule_mutants(operators(catalogue), rules, located.engine)
+    if not found:
+        listed = ", ".join(rule.name for rule in rules)
+        raise UsageError(
+            f"no operator has a site in the rules {listed}",
+            "name other files; `harness list --kind operator` lists the operators",
+        )
+
+    def claimed(name: str) -> list[Mutant]:
+        catalogue.path(name)
+        return [mutant for mutant in found if mutant.page.id == name]
+
+    titles = {mutant.id: mutant.page.title for mutant in found}
+    return Subject(located.engine, titles, lambda: found, claimed, "--breaks-rules", rules)
+
+
+def _selection(config: pytest.Config, catalogue: Catalogue) -> str:
+    """Return which breaks are selected. A file name in their place is a file to collect."""
+    selection: str = config.getoption("breaks")
+    path = Path(config.invocation_params.dir) / selection.partition("::")[0]
+    exists = os.path.exists(path)  # noqa: PTH110  a long list of breaks is no file name
+    if exists and selection not in catalogue.files:
+        given = config.args_source == pytest.Config.ArgsSource.ARGS
+        config.args = [*(config.args if given else ()), selection]
+        config.option.breaks = selection = "all"
+    return selection
+
+
+def _engine(name: str | None, catalogue: Catalogue, cache: Cache) -> Engine:
+    if name is None:
+        return find_engine()
+    from harness.experiment.exploration import explore  # slow to import
+
+    return explore(name, cache, catalogue.conventions).engine

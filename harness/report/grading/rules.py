@@ -1,0 +1,119 @@
+"""The result of a suite on a user's own backward rules, as lines of text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from harness.core.message import shortened, some, visible
+from harness.grade.feedback import DisclosedBreak, Grade
+from harness.grade.suite import RuleChange
+from harness.report.grading.text import FEW, refusals, uncounted, wrapped
+from harness.rules import Rule
+
+MOST = 12
+"""The largest number of survivors that are listed."""
+
+CODE = "    "
+"""What a line begins with that shows code: it is cut at the width of the terminal."""
+
+LONG = 20
+"""The number of characters from which a common beginning of old and new code is left out."""
+
+WIDE = 80
+"""The number of characters up to which both are shown whole."""
+
+
+def lines(grade: Grade, rules: Sequence[Rule], verbose: int, width: int) -> Iterator[str]:
+    """Yield the lines of the summary, wrapped to a width; with `verbose`, all survivors."""
+    for line in _lines(grade, rules, verbose):
+        is_code = line.startswith(CODE) and verbose <= 0
+        yield from [shortened(visible(line), width)] if is_code else wrapped(line, width)
+
+
+def _lines(grade: Grade, rules: Sequence[Rule], verbose: int) -> Iterator[str]:
+    if not grade.gradable:
+        first, *others = refusals(grade)
+        yield f"No mutant was tried: {first}"
+        yield from others
+        yield "Nothing can be said of the rules until the tests pass, each time that they are run."
+        return
+    mutants = grade.breaks or []
+    yield _summary(grade, rules, mutants)
+    yield from uncounted(grade)
+    if late := sum(mutant.timed_out is True for mutant in mutants):
+        yield f"Killed only because the tests did not end in time: {late}"
+    yield from _survivors([one for one in mutants if one.fate == "survived"], verbose)
+    yield from _not_reached(mutants)
+    for test, names in (grade.claims or {}).items():
+        yield f"{test} does not kill every mutant of {', '.join(names)}, although its mark says so"
+    yield from _to_write(mutants)
+
+
+def _summary(grade: Grade, rules: Sequence[Rule], mutants: Sequence[DisclosedBreak]) -> str:
+    number = "1 rule" if len(rules) == 1 else f"{len(rules)} rules"
+    tests = "1 test kills" if grade.tests == 1 else f"{grade.tests} tests kill"
+    return (
+        f"{grade.engine}: {number}, {len(mutants)} mutants; {tests} {grade.killed} "
+        f"({grade.score:g} %) in {grade.seconds:.1f} s"
+    )
+
+
+def _change(mutant: DisclosedBreak) -> RuleChange:
+    assert isinstance(mutant.change, RuleChange)
+    return mutant.change
+
+
+def _survivors(survivors: Sequence[DisclosedBreak], verbose: int) -> Iterator[str]:
+    listed = survivors if verbose > 0 else survivors[:MOST]
+    width = max((len(_change(one).operator) for one in listed), default=0)
+    if survivors:
+        yield f"Survivors ({len(survivors)}):"
+    rule = ""
+    for mutant in listed:
+        change = _change(mutant)
+        if change.rule != rule:
+            rule = change.rule
+            yield f"  {rule} ({mutant.file}, {change.form})"
+        code = " -> ".join(_difference(change.before, change.after or "nothing"))
+        yield f"{CODE}{mutant.line:4}  {change.operator:{width}}  {code}"
+    if len(survivors) > len(listed):
+        yield f"  and {len(survivors) - len(listed)} more (-v lists all)"
+
+
+def _difference(before: str, after: str) -> tuple[str, str]:
+    """Return two lines of code without the words that they begin with in common, if many."""
+    pairs = zip(before.split(" "), after.split(" "), strict=False)
+    common = " ".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    if len(common) < LONG or len(before) + len(after) < WIDE:
+        return before, after
+    return f"...{before[len(common) :]}", f"...{after[len(common) :]}"
+
+
+def _not_reached(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
+    missed = [mutant for mutant in mutants if mutant.fate == "not-reached"]
+    counts = Counter(f"{(c := _change(one)).rule}.{c.function}" for one in missed)
+    if len(missed) == len(mutants):
+        yield (
+            "No test reaches a rule: write one that calls it and computes a gradient, or check "
+            "that the tests import this file."
+        )
+    elif missed:
+        names = [f"{name} ({count})" for name, count in counts.items()]
+        yield f"Not reached by any test ({len(missed)}): {some(names, FEW)}"
+
+
+def _to_write(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
+    """Yield the tests that would kill most of the survivors, and the page to read."""
+    survivors = [mutant for mutant in mutants if mutant.fate == "survived"]
+    counts = Counter(_change(one).operator for one in survivors)
+    levels = {_change(one).operator: one.level or 0 for one in survivors}
+    tests = {_change(one).operator: _change(one).write for one in survivors}
+    first = sorted(counts, key=lambda operator: (-counts[operator], levels[operator], operator))
+    if first:
+        yield "Tests to write:"
+    for operator in first[:3]:
+        yield f"  {operator} ({counts[operator]}): {tests[operator]}"
+    if first:
+        yield f"next: harness show {first[0]}"

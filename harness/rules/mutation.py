@@ -1,0 +1,74 @@
+"""A patch at each of its sites in a rule, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from harness.core.message import message
+from harness.patch.apply import Patched, apply_at_each
+from harness.patch.notation import Patch
+from harness.patch.portable import loosen
+from harness.patch.reader import read_source
+from harness.patch.scope import Scope
+from harness.patch.tree import Node, Source
+from harness.rules.rule import Rule, RuleFunction
+
+SCOPES = ("rule.backward", "rule.forward", "rule")
+"""The scopes of an operator's hunks: the functions that compute the gradient, those that save what
+it needs, or both."""
+
+
+def check_scopes(patch: Patch) -> None:
+    """Raise HunkError for a hunk that is not confined to the functions of a rule."""
+    for hunk in patch.hunks:
+        if hunk.scope.text not in SCOPES:
+            problem = message("`{scope}` is not the scope of an operator", scope=hunk.scope.text)
+            listed = ", ".join(f"`@@ {scope} @@`" for scope in SCOPES)
+            raise hunk.error(problem, message("write one of {scopes}", scopes=listed))
+
+
+def mutations(patch: Patch, rule: Rule, text: str) -> Iterator[tuple[RuleFunction, int, Patched]]:
+    """Yield each change that a patch can make to a rule: its function, its line, the new file.
+
+    `text` is that of the rule's file. `$cotangent` in the patch means the rule's own. Raises what
+    `apply_at_each` raises.
+    """
+    source, nodes = _functions_of(text)
+    for function in rule.functions:
+        root = nodes.get(function.start)
+        if root is None:
+            continue
+        own = _own(patch, function.cotangents or (_NO_COTANGENT,))
+
+        def roots(scope: Scope, root: Node = root, function: RuleFunction = function) -> list[Node]:
+            return [root] if scope.text in ("rule", f"rule.{function.side}") else []
+
+        for patched in apply_at_each(own, rule.file, text, roots):
+            yield function, _line(patched, source), patched
+
+
+@lru_cache(maxsize=16)
+def _functions_of(text: str) -> tuple[Source, dict[int, Node]]:
+    """Return a file's tree, and its functions by their offsets."""
+    source = read_source(text)
+    nodes = {node.start: node for node in source.root.walk() if node.kind in _FUNCTIONS}
+    return source, nodes
+
+
+@lru_cache(maxsize=1024)
+def _own(patch: Patch, cotangents: tuple[str, ...]) -> Patch:
+    """Return a patch in which `$cotangent` means one of these expressions."""
+    return loosen(patch, {}, cotangents=cotangents)
+
+
+_FUNCTIONS = ("FunctionDef", "Lambda")
+_NO_COTANGENT = "__no_cotangent__"
+"""A name that no code has: a function without a cotangent has no site of `$cotangent`."""
+
+
+def _line(patched: Patched, source: Source) -> int:
+    """Return the line of the first change in the original text."""
+    site = patched.sites[0]
+    blank = len(site.before) - len(site.before.lstrip())
+    return source.line_of(site.origin[0] + (blank if site.before.strip() else 0))

@@ -1,0 +1,49 @@
+"""docs/your-rules.md: its example runs, and its options and operators exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.grade.rule_mutants import operators
+from harness.pages.catalogue import open_catalogue
+from harness.plugin import entry
+from tests.harness.plugin.test_rules import Result, run
+
+ROOT = Path(__file__).parents[3]
+GUIDE = (ROOT / "docs" / "your-rules.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", GUIDE, re.M | re.S)
+RULE, FIRST, SECOND = (text for language, text in BLOCKS if language == "python")
+SUMMARIES = [text for language, text in BLOCKS if language == "text"]
+
+
+def result_of(suite: str, folder: Path) -> Result:
+    package = folder / "package"
+    package.mkdir()
+    (package / "ops.py").write_text(RULE)
+    (package / "test_ops.py").write_text(suite)
+    return run(package, "--breaks-rules=ops.py")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("suite", "shown"), [(FIRST, SUMMARIES[0]), (SECOND, SUMMARIES[1])])
+def test_the_summary_is_as_the_guide_shows_it(suite: str, shown: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    text = re.sub(r"in [\d.]+ s", "in 1.0 s", result_of(suite, tmp_path).summary)
+    for line in re.sub(r"in [\d.]+ s", "in 1.0 s", shown).splitlines():
+        assert line in text
+
+
+def test_the_options_exist() -> None:
+    source = Path(entry.__file__).read_text(encoding="utf-8")
+    assert {o for o in re.findall(r"--breaks[\w-]*", GUIDE) if f'"{o}"' not in source} == set()
+
+
+def test_the_operators_exist() -> None:
+    ids = {page.id for page in operators(open_catalogue())}
+    named = set(re.findall(r"harness show ([a-z-]+)", GUIDE))
+    named |= set(re.findall(r"^ +\d+  ([a-z-]+)  ", GUIDE, re.M))
+    assert named
+    assert named <= ids
+    assert "thirty" in GUIDE
+    assert len(ids) == 30

@@ -1,0 +1,209 @@
+"""Which rules are found in a file, in each form, and what belongs to them."""
+
+import textwrap
+from typing import get_args
+
+import pytest
+
+from harness.rules import Form, Rule, Side, find_rules
+
+
+def rules_in(text: str) -> list[Rule]:
+    return find_rules({"ops.py": textwrap.dedent(text)})
+
+
+def parts(rule: Rule) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(one.name, one.side, one.cotangents) for one in rule.functions]
+
+
+FORMS = {
+    Form.TORCH: (
+        """
+        import torch
+        from torch.autograd import Function
+
+        class Base(Function):
+            pass
+
+        class Mul(Base):
+            @staticmethod
+            def forward(a, b):
+                return a * b, a
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.save_for_backward(*inputs)
+
+            @staticmethod
+            def backward(ctx, ga, gb):
+                g = ga.contiguous()
+                return g, gb
+        """,
+        "Mul",
+        [
+            ("forward", "forward", ()),
+            ("setup_context", "forward", ()),
+            ("backward", "backward", ("ga", "gb", "g")),
+        ],
+    ),
+    Form.LIBRARY: (
+        """
+        import torch
+
+        @torch.library.custom_op("mine::scale", mutates_args=())
+        def scale(x: torch.Tensor, k: float) -> torch.Tensor:
+            return x * k
+
+        def _setup(ctx, inputs, output):
+            ctx.k = inputs[1]
+
+        def _back(ctx, grad):
+            return grad * ctx.k, None
+
+        scale.register_autograd(_back, setup_context=_setup)
+        """,
+        "scale",
+        [("_back", "backward", ("grad",)), ("_setup", "forward", ())],
+    ),
+    Form.JAX: (
+        """
+        import jax
+
+        @jax.custom_vjp
+        def f(x, y):
+            return x * y
+
+        def f_fwd(x, y):
+            return f(x, y), (x, y)
+
+        def f_bwd(res, ct):
+            x, y = res
+            return ct * y, ct * x
+
+        f.defvjp(f_fwd, f_bwd)
+        """,
+        "f",
+        [("f_fwd", "forward", ()), ("f_bwd", "backward", ("ct",))],
+    ),
+    Form.HIPS: (
+        """
+        from autograd.extend import defvjp, primitive
+
+        @primitive
+        def mul(x, y):
+            return x * y
+
+        def of_y(ans, x, y):
+            def vjp(g):
+                return g * x
+            return vjp
+
+        defvjp(mul, lambda ans, x, y: lambda g: g * y, of_y)
+        """,
+        "mul",
+        [("vjp0", "backward", ("g",)), ("of_y", "backward", ("g",))],
+    ),
+    Form.CLASS: (
+        """
+        class EWiseMul(TensorOp):
+            def compute(self, a, b):
+                return a * b
+
+            def gradient(self, out_grad, node):
+                a, b = node.inputs
+                return out_grad * b, out_grad * a
+        """,
+        "EWiseMul",
+        [("compute", "forward", ()), ("gradient", "backward", ("out_grad",))],
+    ),
+    Form.CLOSURE: (
+        """
+        class Value:
+            def __mul__(self, other):
+                out = Value(self.data * other.data)
+
+                def _backward():
+                    self.grad += other.data * out.grad
+
+                out._backward = _backward
+                return out
+        """,
+        "Value.__mul__",
+        [("_backward", "backward", ("out.grad",))],
+    ),
+    Form.FUNCTION: (
+        """
+        def affine_backward(dout, cache):
+            x, w = cache
+            return dout @ w.T, x.T @ dout
+        """,
+        "affine_backward",
+        [("affine_backward", "backward", ("dout",))],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", Form)
+def test_every_form_is_found_with_its_functions_and_cotangents(form: Form) -> None:
+    text, name, functions = FORMS[form]
+    (rule,) = rules_in(text)
+    assert (rule.name, rule.form, rule.file) == (name, form, "ops.py")
+    assert parts(rule) == functions
+    assert {one.side for one in rule.functions} <= set(get_args(Side))
+
+
+def test_a_function_that_only_the_rule_calls_belongs_to_it() -> None:
+    (rule,) = rules_in("""
+        def mul_backward(g, a, b):
+            return _reduce(g * b, a.shape), _reduce(gradient=g, shape=b.shape)
+
+        def _reduce(gradient, shape):
+            return _sum(gradient, shape)
+
+        def _sum(x, shape):
+            return x.sum(axis=0)
+        """)
+    assert parts(rule) == [
+        ("mul_backward", "backward", ("g",)),
+        ("_reduce", "backward", ()),
+        ("_sum", "backward", ()),
+    ]
+
+
+def test_a_cotangent_is_followed_into_a_function() -> None:
+    (rule,) = rules_in("""
+        def relu_backward(g, x):
+            return _masked(x, g.copy())
+
+        def _masked(x, upstream):
+            return upstream * (x > 0)
+        """)
+    assert parts(rule)[1] == ("_masked", "backward", ("upstream",))
+    assert rule.cotangents == ("g", "upstream")
+
+
+def test_a_function_that_the_forward_pass_calls_too_is_left_alone() -> None:
+    (rule,) = rules_in("""
+        def rotate(x, angle):
+            return _turned(x, angle)
+
+        def rotate_backward(g, angle):
+            return _turned(g, -angle)
+
+        def _turned(x, angle):
+            return x * angle
+        """)
+    assert [one.name for one in rule.functions] == ["rotate_backward"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def test_backward():\n    assert True\n",
+        "class Tensor:\n    def backward(self, grad):\n        self.grad = grad\n",
+        "backward = (\n",  # not Python
+        "",
+    ],
+)
+def test_what_is_not_a_rule(text: str) -> None:
+    assert rules_in(text) == []

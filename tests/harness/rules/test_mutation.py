@@ -1,0 +1,75 @@
+"""A patch at each of its sites in a rule, one at a time."""
+
+import textwrap
+
+import pytest
+
+from harness.core.errors import HunkError
+from harness.patch import parse_patch
+from harness.rules import check_scopes, find_rules, mutations
+
+RULE = """
+def other(g, a, b):
+    return g * a * b
+
+def mul_backward(g, a, b):
+    return g * b, g * a, None
+"""
+
+
+def changes(patch: str, text: str = RULE) -> list[tuple[str, int, str]]:
+    """Return the code that each change writes, with the function and the line."""
+    parsed = parse_patch(textwrap.dedent(patch).strip("\n"), path="page.md", line=1)
+    return [
+        (function.name, line, patched.sites[0].after)
+        for rule in find_rules({"ops.py": text})
+        for function, line, patched in mutations(parsed, rule, text)
+    ]
+
+
+def test_each_site_is_changed_alone_and_only_in_the_rule() -> None:
+    assert changes("@@ rule.backward @@\n-$cotangent * $f\n+$f") == [
+        ("mul_backward", 6, "b"),
+        ("mul_backward", 6, "a"),
+    ]
+
+
+def test_the_rest_of_the_file_stays() -> None:
+    patch = parse_patch("@@ rule @@\n-$cotangent * $f\n+$f", path="page.md", line=1)
+    (rule,) = find_rules({"ops.py": RULE})
+    texts = [patched.sources["ops.py"] for _, _, patched in mutations(patch, rule, RULE)]
+    assert texts == [RULE.replace("g * b, g", "b, g"), RULE.replace("g * a, None", "a, None")]
+
+
+def test_every_binding_of_two_runs_is_a_change() -> None:
+    swapped = changes(
+        "@@ rule @@\n-return $...a, $x, $...b, $y, $...c\n+return $...a, $y, $...b, $x, $...c"
+    )
+    assert [after for _, _, after in swapped] == [
+        "return g * a, g * b, None",
+        "return None, g * a, g * b",
+        "return g * b, None, g * a",
+    ]
+
+
+def test_nested_sites_are_changed_too() -> None:
+    text = "def f_backward(g, a, b):\n    return (g * a) * b\n"
+    found = {after for _, _, after in changes("@@ rule @@\n-$x * $y\n+$x", text)}
+    assert found == {"(g * a)", "b", "g", "a"}  # a product is the same in either order
+
+
+def test_a_function_without_a_cotangent_has_no_site_of_it() -> None:
+    text = "def f_backward(g, a):\n    return h(a)\n\ndef h(a):\n    return a * a\n"
+    assert changes("@@ rule @@\n-$cotangent * $f\n+$f", text) == []
+
+
+def test_a_change_that_means_the_same_is_left_out() -> None:
+    text = "def f_backward(g, a):\n    return (None, None)\n"
+    assert changes("@@ rule @@\n-return $...a, $x, $...b\n+return $...a, None, $...b", text) == []
+
+
+@pytest.mark.parametrize("scope", ["add", "", "rule.vjp"])
+def test_an_operator_is_confined_to_rules(scope: str) -> None:
+    patch = parse_patch(f"@@ {scope} @@\n-$a * $b\n+$a", path="page.md", line=3)
+    with pytest.raises(HunkError, match="scope of an operator"):
+        check_scopes(patch)
