@@ -17,7 +17,8 @@ from typing import Any
 
 from harness.core.files import write_file
 from harness.pages.catalogue import open_catalogue
-from harness.report.documents import markdown_table, with_text
+from harness.report import markdown_table
+from harness.report.documents import with_text
 from tests.suites import ROOT, SUITES, Suite
 
 OWN_TESTS = Suite("own", "all of minigrad's own unit tests", ("tests/minigrad", "-m", "not slow"))
@@ -64,9 +65,8 @@ def suites_table(columns: Mapping[Suite, Mapping[str, str]]) -> str:
     styles = "".join(f"- `{suite.name}`: {suite.style}\n" for suite in columns)
     names = next(iter(columns.values()))
     rows = [[name, *(cells[name] for cells in columns.values())] for name in names]
-    return (
-        f"{styles}\n{markdown_table(['family', *(f'`{suite.name}`' for suite in columns)], rows)}"
-    )
+    head = ["family", *(f"`{suite.name}`" for suite in columns)]
+    return "\n".join([styles, *markdown_table(head, rows), ""])
 
 
 def units_table(results: Results) -> str:
@@ -78,7 +78,8 @@ def units_table(results: Results) -> str:
         if chosen:
             missed = sum(result["fate"] == "not-reached" for result in chosen)
             rows.append((unit.title, f"`unit:{name}`", _killed(chosen), str(missed)))
-    return markdown_table(("unit", "selection", "killed of reached", "not reached"), rows)
+    head = ("unit", "selection", "killed of reached", "not reached")
+    return "\n".join([*markdown_table(head, rows), ""])
 
 
 def main() -> None:

@@ -13,19 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.measurement import Measurement, MeasurementForm, Quantity
 from harness.core.message import Kind, Message, message
 from harness.core.rounding import largest, resolution, rounding, rounding_of
-from harness.core.run import (
-    Array,
-    Measured,
-    Measurement,
-    MeasurementForm,
-    NumericArray,
-    Quantity,
-    Run,
-    array_name,
-    pack,
-)
+from harness.core.run import Array, Measured, NumericArray, Run, array_name, pack
 
 if TYPE_CHECKING:
     from harness.runs.trial import Trial

@@ -9,9 +9,8 @@ from harness.check.controls import check_invariant
 from harness.check.runner import run_page
 from harness.check.static import check_spelling, check_uniqueness
 from harness.core.errors import BreaklabError
-from harness.core.message import Kind, Message, message
+from harness.core.message import Kind, Message, message, some
 from harness.core.report import ClaimReport, Report, RunReport
-from harness.core.vocabulary import some
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import Context
 from harness.experiment.lab import run_lab

@@ -13,8 +13,9 @@ from typing import get_args
 import msgspec
 
 from harness.check.expectations import unstated, value_of
+from harness.core.message import shortened
 from harness.core.report import Report, RunReport
-from harness.core.vocabulary import OUTCOMES, Outcome, headline, shortened
+from harness.core.vocabulary import OUTCOMES, Outcome, headline
 from harness.diagnostics import DIAGNOSTICS, Diagnostic
 from harness.experiment.baseline import Baseline, Context
 from harness.experiment.lab import run_lab

@@ -20,7 +20,8 @@ from markdown_it.token import Token
 from harness.check import Finding
 from harness.core import read_text
 from harness.core.errors import PageError
-from harness.core.vocabulary import PageKind, shortened
+from harness.core.message import shortened
+from harness.core.vocabulary import PageKind
 from harness.pages.conventions import Conventions
 from harness.pages.front_matter import Control, Variant
 from harness.pages.page import Page, split_front
@@ -46,7 +47,7 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
 
 
 def page_text(page: Page) -> MarkdownText:
-    """Return the Markdown of a page."""
+    """Return what follows the front matter, with its place in the file."""
     return MarkdownText(page.path, page.body, page.body_line)
 
 

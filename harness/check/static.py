@@ -105,7 +105,7 @@ class _KnownNames:
         }
 
     def existing(self, kind: str, names: Iterable[str], *table: str | None) -> tuple[str, ...]:
-        """Return the names that exist."""
+        """Return the names that exist, and record a finding for each of the others."""
         valid, existing = self._names[kind], []
         for name in names:
             if name in valid:

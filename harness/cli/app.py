@@ -28,8 +28,7 @@ import typer
 from harness.cli.session import complain
 from harness.cli.usage import REFUSED, refusal, require_command, translated
 from harness.core.errors import BreaklabError, EnvironmentProblem, InternalError, UsageError
-from harness.core.message import message
-from harness.core.vocabulary import shortened, visible
+from harness.core.message import message, shortened, visible
 from harness.sandbox.signals import Terminated, broken_pipe, requests_raised
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from harness.cli.options import (
 )
 from harness.cli.session import Background, CommandSession, print_json
 from harness.core.errors import DoesNotApply, UsageError
-from harness.core.message import message
-from harness.core.vocabulary import shortened, visible
+from harness.core.message import message, shortened, visible
 
 if TYPE_CHECKING:
     from harness.cli.prediction import Asked

@@ -15,8 +15,7 @@ from typing import Any, get_args, get_type_hints
 import typer
 
 from harness.core.errors import UsageError
-from harness.core.message import Message, message
-from harness.core.vocabulary import shortened
+from harness.core.message import Message, message, shortened
 from harness.report.language import Language
 
 # ----- Why a command is refused -----

@@ -3,16 +3,18 @@
 The English template is the id of a message, as in gettext: a language's table gives another
 template with the same fields, so translations are looked up, never guessed.
 
-Code that has to tell one message from another, or needs a shorter wording, uses its kind.
+Code that has to tell one message from another, or needs a shorter wording, uses its kind. The last
+section has functions on plain text, such as an engine's messages.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache, reduce
 from typing import Any
+from unicodedata import category
 
 _FIELD = re.compile(r"\{(\w+)\}")
 
@@ -217,3 +219,40 @@ def from_parts(kind: type, data: Any) -> Message:
 def _shared(template: str, arguments: tuple[tuple[str, str | Message], ...]) -> Message:
     """Return one object for equal messages: a matrix holds the same reason for many runs."""
     return Message(_KINDS.get(template, template), dict(arguments))
+
+
+# ----- Plain text, printable and short -----
+
+
+_NOT_ASCII = re.compile(r"[^ -~\n\t]")
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def visible(text: str, escape: Callable[[str], str] = _escape) -> str:
+    """Return the text with escapes for characters that control a terminal or are invisible.
+
+    These are all characters of Unicode's categories C, Zl and Zp except newline and tab: control
+    characters, characters that change the direction of text, zero-width characters, and code points
+    without a character. Letters, symbols and spaces of every script remain.
+    """
+
+    def shown(match: re.Match[str]) -> str:
+        character = match[0]
+        is_visible = character.isprintable() or category(character) == "Zs"
+        return character if is_visible else escape(character)
+
+    return _NOT_ASCII.sub(shown, text)
+
+
+def some(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return the first few names, and the number of the others: `a, b and 7 more`."""
+    rest = len(names) - most
+    return between.join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the text, cut to this many characters; the last one shows that it was cut."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
-from unicodedata import category
 
 from harness.core.message import Message
 
@@ -81,40 +78,6 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 def headline(outcomes: set[Outcome]) -> Outcome:
     """Return the outcome that summarizes several; without any run, the break does not apply."""
     return next((outcome for outcome in OUTCOMES if outcome in outcomes), "does-not-apply")
-
-
-_NOT_ASCII = re.compile(r"[^ -~\n\t]")
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode()
-
-
-def visible(text: str, escape: Callable[[str], str] = _escape) -> str:
-    """Return the text with escapes for characters that control a terminal or are invisible.
-
-    These are all characters of Unicode's categories C, Zl and Zp except newline and tab: control
-    characters, characters that change the direction of text, zero-width characters, and code points
-    without a character. Letters, symbols and spaces of every script remain.
-    """
-
-    def shown(match: re.Match[str]) -> str:
-        character = match[0]
-        is_visible = character.isprintable() or category(character) == "Zs"
-        return character if is_visible else escape(character)
-
-    return _NOT_ASCII.sub(shown, text)
-
-
-def some(names: Sequence[str], most: int, between: str = ", ") -> str:
-    """Return the first few names, and the number of the others: `a, b and 7 more`."""
-    rest = len(names) - most
-    return between.join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def shortened(text: str, most: int) -> str:
-    """Return the text, cut to this many characters; the last one shows that it was cut."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 # ----- Verdicts of a diagnostic on a run -----

@@ -12,17 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import joined, message
-from harness.core.run import (
-    COTANGENT,
-    OUTPUT,
-    Measured,
-    MeasurementForm,
-    NumericArray,
-    Quantity,
-    Run,
-    own_name,
-)
+from harness.core.run import COTANGENT, OUTPUT, Measured, NumericArray, Run, own_name
 from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import Message, message
-from harness.core.run import NUMERIC, Measured, MeasurementForm, NumericArray, Quantity, Run, pack
+from harness.core.run import NUMERIC, Measured, NumericArray, Run, pack
 from harness.core.vocabulary import Skipped, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import Message, message
-from harness.core.run import REAL, Array, Measured, MeasurementForm, Quantity, Run
+from harness.core.run import REAL, Array, Measured, Run
 from harness.core.vocabulary import Alarm, Declined, Silent, Skipped, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation
 

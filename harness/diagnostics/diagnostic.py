@@ -22,20 +22,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import UNMEASURED, Measurement, MeasurementForm
 from harness.core.message import Message, either, message, verbatim
 from harness.core.rounding import agree, largest, resolution, rounding, widened, wrong_entries
-from harness.core.run import (
-    GRAD,
-    UNMEASURED,
-    Array,
-    Measured,
-    Measurement,
-    MeasurementForm,
-    NumericArray,
-    Run,
-    gradient_name,
-    leaf_name,
-)
+from harness.core.run import GRAD, Array, Measured, NumericArray, Run, gradient_name, leaf_name
 from harness.core.vocabulary import Alarm, Declined, Silent, Skipped, Verdict
 from harness.pages.probe import Probe, ProbeKind
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import message
-from harness.core.run import Measured, MeasurementForm, NumericArray, Quantity, Run
+from harness.core.run import Measured, NumericArray, Run
 from harness.core.vocabulary import Verdict
 from harness.diagnostics.diagnostic import (
     ArrayPair,

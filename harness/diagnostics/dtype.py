@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import Message, message
 from harness.core.run import (
     NUMERIC,
     Array,
     Measured,
-    MeasurementForm,
-    Quantity,
     Run,
     array_name,
     gradient_name,

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import Kind, Message, message
 from harness.core.run import (
     GRAD,
     Array,
     Measured,
-    MeasurementForm,
     NumericArray,
-    Quantity,
     Run,
     array_name,
     gradient_name,

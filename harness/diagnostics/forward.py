@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import Kind, message
-from harness.core.run import Measured, MeasurementForm, Quantity, Run
+from harness.core.run import Measured, Run
 from harness.core.vocabulary import Alarm, Declined, Skipped, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, Scale, compare
 from harness.diagnostics.differences import output_noise

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import message
-from harness.core.run import Measured, MeasurementForm, Quantity, Run, pack
+from harness.core.run import Measured, Run, pack
 from harness.core.vocabulary import Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_gradients
 from harness.diagnostics.differences import Surroundings, Unmeasurable, gradient_noise

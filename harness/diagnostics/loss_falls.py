@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import message
 from harness.core.rounding import resolution, rounding
-from harness.core.run import Measured, MeasurementForm, NumericArray, Quantity, Run, message_of
+from harness.core.run import Measured, NumericArray, Run, message_of
 from harness.core.vocabulary import Alarm, Declined, Silent, Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, Scale
 

@@ -21,19 +21,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import Message, message
 from harness.core.rounding import agree, rounding
-from harness.core.run import (
-    NUMERIC,
-    Measured,
-    MeasurementForm,
-    NumericArray,
-    Quantity,
-    Run,
-    gradient_name,
-    leaf_name,
-    pack,
-)
+from harness.core.run import NUMERIC, Measured, NumericArray, Run, gradient_name, leaf_name, pack
 from harness.core.vocabulary import Declined, Verdict
 from harness.diagnostics.diagnostic import (
     ArrayPair,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 from harness.core.errors import PageError
+from harness.core.measurement import Measurement
 from harness.core.message import message, verbatim
-from harness.core.run import Measurement
 from harness.core.vocabulary import Alarm, Silent, Verdict
 from harness.diagnostics import DIAGNOSTICS
 from harness.diagnostics.diagnostic import Diagnostic, Observation

@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import message
-from harness.core.run import (
-    NUMERIC,
-    Measured,
-    MeasurementForm,
-    NumericArray,
-    Quantity,
-    Run,
-    own_name,
-    pack,
-)
+from harness.core.run import NUMERIC, Measured, NumericArray, Run, own_name, pack
 from harness.core.vocabulary import Alarm, Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 

@@ -12,17 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import Message, message
-from harness.core.run import (
-    NUMERIC,
-    Array,
-    Measured,
-    MeasurementForm,
-    Quantity,
-    Run,
-    gradient_name,
-    pack,
-)
+from harness.core.run import NUMERIC, Array, Measured, Run, gradient_name, pack
 from harness.core.vocabulary import Declined, Verdict
 from harness.diagnostics.diagnostic import ArrayPair, Diagnostic, Observation, compare_in
 

@@ -9,8 +9,8 @@ to probes that PyTorch cannot run.
 
 from __future__ import annotations
 
+from harness.core.measurement import MeasurementForm, Quantity
 from harness.core.message import message
-from harness.core.run import MeasurementForm, Quantity
 from harness.core.vocabulary import Verdict
 from harness.diagnostics.diagnostic import Diagnostic, Observation, compare_with_library
 from harness.diagnostics.differences import measure_conventions

@@ -17,7 +17,7 @@ from harness.core.errors import BreaklabError, DoesNotApply
 from harness.core.message import EMPTY, Message, verbatim
 from harness.core.report import SiteReport
 from harness.doctor.defects import Defect, find_defects
-from harness.engines.survey import Reducer, ShapeChange
+from harness.engines.survey import CallingDoubt, Reducer, ShapeChange, doubt_of
 from harness.experiment.baseline import Baseline, Context, OpenContext
 from harness.experiment.conformance import Fit, fit
 from harness.experiment.exploration import Exploration, explore
@@ -110,7 +110,15 @@ class Diagnosis(msgspec.Struct, frozen=True):
     own: list[Fit] = []
     """The probes of pages, as opposed to the shared ones, that show a bug."""
     defects: list[Defect] = []
-    """What looks wrong, the most basic first."""
+    """What looks wrong, the most basic first; nothing if the engine may be called wrongly."""
+    one_op: dict[str, str] = {}
+    """How the simplest probes ended: see `SurveyStep`, and so for the next."""
+    misnamed: dict[str, str] = {}
+
+    @property
+    def doubt(self) -> CallingDoubt | None:
+        """Why breaklab may call the engine wrongly, if it may."""
+        return doubt_of(self.one_op, self.kind)
 
     @property
     def usable(self) -> list[Application]:
@@ -145,6 +153,12 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         fit(exploration.engine, everything, baseline), everything, exploration
     )
     fits = {probe.name: all_fits[probe.name] for probe in shared}
+    doubt = doubt_of(exploration.storage.one_op, exploration.engine.dialect.kind or "")
+    defects = (
+        []
+        if doubt and doubt.exception
+        else find_defects(exploration.engine, everything, all_fits, catalogue, baseline)
+    )
     return Diagnosis(
         schema=1,
         engine=f"{exploration.target.module}:{exploration.name}",
@@ -166,7 +180,9 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         breaks=list(_applications(fits, OpenContext(catalogue, exploration.engine, baseline))),
         settings=settings_of(exploration),
         own=[f for name, f in all_fits.items() if name not in fits and f.verdict == "bug"],
-        defects=find_defects(exploration.engine, everything, all_fits, catalogue, baseline),
+        defects=defects,
+        one_op=exploration.storage.one_op,
+        misnamed=exploration.storage.misnamed,
     )
 
 

@@ -59,6 +59,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "amin": ("min",),
     "cat": ("concatenate", "concat"),
     "clamp": ("clip",),
+    "div": ("__truediv__", "divide", "truediv"),
     "expand": ("broadcast_to",),
     "matmul": ("__matmul__", "dot"),
     "movedim": ("moveaxis",),
@@ -120,6 +121,7 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], options: dict[s
     renamed = {_own_name(name, parameters): option for name, option in options.items()}
     if any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values()):
         renamed = _with_numpy_names(renamed)  # it probably passes them on to NumPy
+    arguments, renamed = _fitted(arguments, renamed, parameters)
     arranged = _arrange_shape(arguments, _positional(parameters)[1])
     try:
         return enter(function, *arranged, **renamed)
@@ -200,6 +202,24 @@ def _own_name(name: str, parameters: Mapping[str, Parameter]) -> str:
     if name in parameters:
         return name
     return next((alias for alias in ARGUMENTS.get(name, ()) if alias in parameters), name)
+
+
+def _fitted(
+    arguments: Sequence[Any], options: dict[str, Any], parameters: Mapping[str, Parameter]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """An axis as a keyword if the function takes it only so, or by position under another name."""
+    most = _positional(parameters)[1]
+    keywords = [name for name, p in parameters.items() if p.kind is Parameter.KEYWORD_ONLY]
+    if most < len(arguments) <= most + len(keywords):
+        most = int(most)
+        return arguments[:most], dict(zip(keywords, arguments[most:], strict=False)) | options
+    variadic = any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
+    unknown = [name for name in options if name not in parameters]
+    is_axis = len(unknown) == 1 and unknown[0] in ("dim", "axis")
+    if is_axis and not variadic and len(arguments) < most < math.inf:
+        rest = {name: option for name, option in options.items() if name not in unknown}
+        return [*arguments, options[unknown[0]]], rest
+    return arguments, options
 
 
 def _arrange_shape(arguments: Sequence[Any], most: float) -> Sequence[Any]:
@@ -337,7 +357,8 @@ def _missing_in_numpy(error: BaseException, steps: Sequence[TracebackType]) -> s
     module = str(frame.f_globals.get("__name__"))
     if isinstance(error, AttributeError) and frame.f_code.co_name == "__getattr__":
         name = frame.f_locals.get(next(iter(frame.f_code.co_varnames), ""))
-        return f"{module}.{name}" if module.partition(".")[0] == "numpy" else ""
+        is_numpy = module.partition(".")[0] == "numpy" and not hasattr(np, str(name))
+        return f"{module}.{name}" if is_numpy else ""
     if isinstance(error, ImportError) and str(error.name).partition(".")[0] == "numpy":
         opcode, name = _opcode(last)
         return f"{error.name}.{name}" if opcode == "IMPORT_FROM" else ""

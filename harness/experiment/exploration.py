@@ -170,6 +170,11 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
 def _expressions_remedy(step: SurveyStep) -> str:
     """Return the settings that were not found, with those that were."""
     found, name = step.dialect, step.name or "Tensor"
+    if name in FUNCTIONAL and not found.value:
+        return (
+            f'name the tensor class, as in `target = "engine.py:Tensor"`: `{name}` is not called '
+            f"as `{name}(function)(data)`, with the value and the VJP as its results"
+        )
     if not found.value:
         return (
             f'write `leaf = "{name}(data)"` with all that a leaf needs, such as '

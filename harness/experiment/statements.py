@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.core.errors import PageError
-from harness.core.message import joined, message
+from harness.core.message import joined, message, visible
 from harness.core.report import ClaimReport, QuestionReport, RunReport
 from harness.core.run import CREATED, Array, Run, pack
-from harness.core.vocabulary import Loss, Outcome, visible
+from harness.core.vocabulary import Loss, Outcome
 from harness.experiment.description import JudgedRun
 from harness.experiment.patching import Experiment
 from harness.pages.front_matter import Advice, Question

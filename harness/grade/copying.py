@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
-from harness.core.vocabulary import visible
+from harness.core.message import visible
 from harness.grade.suite import CopiedCode
 from harness.patch.side import quiet_parse
 

@@ -23,9 +23,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from harness.core.vocabulary import Stage, visible
+from harness.core.message import visible
+from harness.core.vocabulary import Stage
 from harness.grade.files import Said, SubmittedFiles
 from harness.grade.protocol import MOST_TESTS, Collected, Raised
+from harness.grade.styles import Style
 from harness.grade.suite import (
     EVEN,
     BreakResult,
@@ -199,6 +201,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     """How tests tried to look at the engine's code, by test; for instructors."""
     copied: CopiedCode | UnsetType
     """What the submission has copied from the engine; for instructors."""
+    styles: list[Style] | UnsetType
+    """In which styles it tests; for instructors."""
     score: float | None
     """The share of the breaks that is killed, by weight, in percent."""
     killed: int
@@ -265,6 +269,7 @@ def disclose(
         left_out=report.left_out,
         refused=report.refused if all_names and not to_student else UNSET,
         copied=report.copied if all_names and not to_student else UNSET,
+        styles=report.styles if all_names and not to_student else UNSET,
         score=_reduced(judged.total.score, cost, 1) if gradable else None,
         killed=judged.total.killed,
         of=judged.total.of,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from harness.core.vocabulary import visible
+from harness.core.message import visible
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ import msgspec
 
 from harness.answer_key.stage import Infection, infection_of
 from harness.core.errors import UsageError
-from harness.core.message import message
-from harness.core.vocabulary import Stage, shortened, visible
+from harness.core.message import message, shortened, visible
+from harness.core.vocabulary import Stage
 from harness.grade.copying import ALLOWED, find_copies
 from harness.grade.feedback import ENDED
 from harness.grade.files import NotGradable, Said, read_submission

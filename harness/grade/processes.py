@@ -15,7 +15,8 @@ import msgspec
 
 from harness.core import PACKAGES
 from harness.core.errors import EnvironmentProblem
-from harness.core.vocabulary import Phase, visible
+from harness.core.message import visible
+from harness.core.vocabulary import Phase
 from harness.engines.engine import Engine
 from harness.grade.blinding import sealed_codes
 from harness.grade.feedback import ENDED, SubmissionWords

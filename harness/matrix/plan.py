@@ -110,7 +110,7 @@ class Choice:
 
     @property
     def matrix_key(self) -> bytes:
-        """The key of the matrix."""
+        """The key of everything that the matrix depends on, with the committed files."""
         keys = [self.key(page) for page in self.pages]
         files = self.committed_files.values()
         committed = [(str(file), file.read_bytes() if file.is_file() else None) for file in files]
@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def breaks(self) -> tuple[Entry, ...]:
-        """The entries of the breaks."""
+        """The entries that are neither controls nor variants."""
         return tuple(entry for entry in self.entries if isinstance(entry.page.front, Break))
 
 

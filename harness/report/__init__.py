@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,8 +17,7 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem
 from harness.core.files import unwritable
-from harness.core.message import as_text, message
-from harness.core.vocabulary import visible
+from harness.core.message import as_text, message, visible
 
 if TYPE_CHECKING:
     from harness.report.terminal import Screen
@@ -51,6 +50,18 @@ def to_json(thing: Any) -> str:
     """
     text = msgspec.json.format(msgspec.json.encode(thing, enc_hook=as_text), indent=2).decode()
     return visible(text, escape=lambda character: json.dumps(character)[1:-1])
+
+
+def markdown_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = ()
+) -> list[str]:
+    """Return the lines of a table in Markdown; the columns with these `numbers` are on the right.
+
+    Cells hold Markdown. They may contain `|`, but each is put on one line.
+    """
+    rule = ["---:" if column in numbers else "---" for column in head]
+    escaped = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows)
+    return [f"| {' | '.join(line)} |" for line in (head, rule, *escaped)]
 
 
 def require_writable(file: Path) -> None:

@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core.message import Message, message
-from harness.core.vocabulary import shortened, some, visible
+from harness.core.message import Message, message, shortened, some, visible
 from harness.grade.cohort.tally import BreakCount, ClassDay, PastScore, SubmissionRow, Tally
 from harness.grade.styles import Style
+from harness.grade.suite import Fate
+from harness.report import markdown_table
 from harness.report.terminal import ProgressBar, counted
 
 MOST = 10
@@ -141,40 +142,52 @@ def to_markdown(tally: Tally) -> bytes:
     head = f"{counted(len(tally.rows), 'submission')}, {number} of them gradable."
     lines = ["# Which breaks the cohort misses", "", head, "", *_breaks(page)]
     if page.styles:
+        styles = (
+            [str(STYLE_NAMES[style]), str(len(rows)), _percent(median([row.score for row in rows]))]
+            for style, rows in page.styles.items()
+        )
+        numbers = ["submissions", "median score"]
         lines += ["", "## By the style of the tests", ""]
-        lines += ["| style | submissions | median score |", "| --- | ---: | ---: |"]
-    for style, rows in page.styles.items():
-        middle = _percent(median([row.score for row in rows]))
-        lines.append(f"| {STYLE_NAMES[style]} | {len(rows)} | {middle} |")
+        lines += markdown_table(["style", *numbers], styles, numbers)
     if page.days:
+        days = (
+            [day.day or "?", str(len(day.scores)), _percent(median(day.scores))]
+            for day in page.days
+        )
+        numbers = ["gradable", "median score"]
         lines += ["", "## Day by day", ""]
-        lines += ["| at the end of | gradable | median score |", "| --- | ---: | ---: |"]
-    for day in page.days:
-        lines.append(f"| {day.day or '?'} | {len(day.scores)} | {_percent(median(day.scores))} |")
+        lines += markdown_table(["at the end of", *numbers], days, numbers)
     if page.regraded:
+        past = (
+            [_plain(name), ", ".join(_percent(one.score) for one in scores)]
+            for name, scores in page.regraded.items()
+        )
         lines += ["", "## Graded more than once", ""]
-        lines += ["| submission | scores |", "| --- | --- |"]
-    for name, scores in page.regraded.items():
-        lines.append(f"| {_plain(name)} | {', '.join(_percent(past.score) for past in scores)} |")
+        lines += markdown_table(["submission", "scores"], past)
     return "\n".join([*lines, ""]).encode()
 
 
-def _breaks(page: ClassPage) -> Iterator[str]:
-    """Yield the lines of the table of breaks."""
-    columns = ["break", "family", "level", "missed"]
-    columns += [f"missed on {page.days[0].day or 'the first day'}"] if page.days else []
-    columns += ["killed", "survived", "not reached", "recognised"]
-    columns += [f"missed: {STYLE_NAMES[style]}" for style in page.styles]
-    yield f"| {' | '.join([*columns, 'missed by'])} |"
-    yield f"| --- | --- |{' ---: |' * (len(columns) - 2)} --- |"
-    for count in page.tally.breaks:
-        cells = [f"`{count.break_}`", count.family, str(count.level), f"{count.share_missed:.0%}"]
-        cells += [_share(page.missed_before(count))] if page.days else []
-        for fate in ("killed", "survived", "not-reached", "recognised"):
-            cells.append(str(count.fates[fate]))
-        cells += map(_share, page.missed_by_styles(count))
-        cells.append(some([_plain(name) for name in count.missed_by], MOST))
-        yield f"| {' | '.join(cells)} |"
+def _breaks(page: ClassPage) -> list[str]:
+    """Return the lines of the table of breaks."""
+    fates: tuple[Fate, ...] = ("killed", "survived", "not-reached", "recognised")
+    numbers = ["level", "missed"]
+    numbers += [f"missed on {page.days[0].day or 'the first day'}"] if page.days else []
+    numbers += [fate.replace("-", " ") for fate in fates]
+    numbers += [f"missed: {STYLE_NAMES[style]}" for style in page.styles]
+    rows = (
+        [
+            f"`{count.break_}`",
+            count.family,
+            str(count.level),
+            f"{count.share_missed:.0%}",
+            *([_share(page.missed_before(count))] if page.days else []),
+            *(str(count.fates[fate]) for fate in fates),
+            *map(_share, page.missed_by_styles(count)),
+            some([_plain(name) for name in count.missed_by], MOST),
+        ]
+        for count in page.tally.breaks
+    )
+    return markdown_table(["break", "family", *numbers, "missed by"], rows, numbers)
 
 
 def _share(share: float | None) -> str:
@@ -187,7 +200,8 @@ def _percent(score: float | None) -> str:
 
 def _plain(name: str) -> str:
     """Return the name of a submission without what has a meaning in Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", shortened(visible(name), 60))
+    # `markdown_table` escapes `|`.
+    return re.sub(r"([\\`*_{}\[\]<>#])", r"\\\1", shortened(visible(name), 60))
 
 
 def summary(tally: Tally) -> Iterator[str]:

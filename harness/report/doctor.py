@@ -17,12 +17,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.message import EMPTY, Message, as_text, either, message, verbatim
-from harness.core.vocabulary import Lack, shortened, some
+from harness.core.message import EMPTY, Message, as_text, either, message, shortened, some, verbatim
+from harness.core.vocabulary import Lack
 from harness.doctor.defects import Defect
 from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.doctor.roots import Feature, Use
-from harness.engines.survey import Reducer
+from harness.engines import SETTINGS
+from harness.engines.survey import CallingDoubt, Reducer
 from harness.report.terminal import Screen, counted
 from harness.report.view import places
 
@@ -222,7 +223,8 @@ MOST_LINES = 15
 def _show_summary(console: Screen, diagnosis: Diagnosis, argument: str | None) -> None:
     head, tail = list(_head(diagnosis)), list(_tail(diagnosis, argument))
     room = MOST_LINES - sum(_height(console, row) for row in (*head, *tail))
-    for row in (*head, *_fitting(console, diagnosis.defects, room), *tail):
+    defects = () if diagnosis.doubt else _fitting(console, diagnosis.defects, room)
+    for row in (*head, *defects, *tail):
         console.print(row, soft_wrap=isinstance(row, Text))
 
 
@@ -246,9 +248,20 @@ def _head(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     yield Text.assemble((diagnosis.engine, "bold"), f", {counted(diagnosis.files, 'file')}")
     interface = diagnosis.interface
     calls = [interface[name] for name in ("leaf", "grad", "backward", "pull") if name in interface]
-    yield _row("Calls", "; ".join(calls))
-    yield _row("Gradients", "; ".join(islice(accumulation(diagnosis), 2)))
-    if diagnosis.defects:
+    doubt = diagnosis.doubt
+    nothing = doubt and "right" not in diagnosis.one_op.values()
+    yield _row("Calls", "; ".join([*calls, *(["nothing came out right"] if nothing else [])]))
+    if notes := list(islice(accumulation(diagnosis), 2)):
+        yield _row("Gradients", "; ".join(notes))
+    if diagnosis.misnamed:
+        names = [f"`{name}`: name it `{special}`" for name, special in diagnosis.misnamed.items()]
+        yield _row("Never runs", some(names, 3))
+    if doubt:
+        yield _row("Looks wrong", Text(_doubted(doubt), "bold red"))
+        alike = dict.fromkeys(item.break_ for defect in diagnosis.defects for item in defect.alike)
+        if alike:
+            yield _row("Alike", some([f"`{name}`" for name in alike], 4))
+    elif diagnosis.defects:
         order = ", the most basic first" if len(diagnosis.defects) > 1 else ""
         count = Text(counted(len(diagnosis.defects), "finding"), "bold red")
         yield _row("Looks wrong", count + order)
@@ -256,6 +269,22 @@ def _head(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         yield _row("Looks wrong", Text("nothing", "green"))
     else:
         yield Text("Nothing was judged.", "bold red")
+
+
+def _doubted(doubt: CallingDoubt) -> str:
+    """Return what is wrong everywhere, without blaming an op."""
+    if doubt.kind == "nothing-right":
+        return "the gradient of every op, so that no single op is blamed"
+    if doubt.kind == "products":
+        return (
+            f"the gradient of `{doubt.probe}`; breaklab multiplies every output by a weight with "
+            "this op, so that no other op is blamed"
+        )
+    return (
+        f"even the backward pass of `{doubt.probe}` raises {doubt.exception}; the engine has a bug "
+        f"there, or breaklab calls it wrongly: then write leaf, data, backward and grad in "
+        f"{SETTINGS}"
+    )
 
 
 def _tail(diagnosis: Diagnosis, argument: str | None) -> Iterator[RenderableType]:

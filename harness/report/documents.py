@@ -19,6 +19,7 @@ from harness.pages.catalogue import Catalogue, open_catalogue
 from harness.pages.conventions import Unit
 from harness.pages.front_matter import Break, TrainingBreak
 from harness.pages.page import Page
+from harness.report import markdown_table
 
 START, END = "<!-- made by python -m harness.report.documents -->\n", "<!-- end -->\n"
 
@@ -51,14 +52,14 @@ def shares_of_checks() -> str:
         counts = [sum(name in committed[page].caught_by for page in ids) for _, ids in groups]
         shares = (f"{n / len(ids):.0%}" for n, (_, ids) in zip(counts, groups, strict=True))
         rows.append((words, *(share.replace("%", " %") for share in shares)))
-    return markdown_table(head, rows)
+    return _table(head, rows)
 
 
 def diagnostics_table() -> str:
     """Return the table of diagnostics: what each sees, what it is blind to, and its cost."""
     head = ("diagnostic", "sees", "blind to", "cost")
     rows = ((f"`{item.name}`", item.sees, item.blind, item.cost) for item in DIAGNOSTICS)
-    return markdown_table(head, rows)
+    return _table(head, rows)
 
 
 def catalogue_index() -> str:
@@ -84,7 +85,7 @@ def catalogue_index() -> str:
 def _track(catalogue: Catalogue) -> str:
     steps = enumerate(catalogue.track.items(), start=1)
     rows = [(str(i), _link(catalogue, catalogue.page(page)), idea) for i, (page, idea) in steps]
-    return markdown_table(("", "page", "the idea"), rows)
+    return _table(("", "page", "the idea"), rows)
 
 
 def _breaks(catalogue: Catalogue, pages: Iterable[Page], committed: Mapping[str, Committed]) -> str:
@@ -102,7 +103,7 @@ def _breaks(catalogue: Catalogue, pages: Iterable[Page], committed: Mapping[str,
                 ", ".join(page.claims[None].missed_by),
             )
         )
-    return markdown_table(("page", "level", "what it does", "headline", "caught by", "blind"), rows)
+    return _table(("page", "level", "what it does", "headline", "caught by", "blind"), rows)
 
 
 def _trainings(catalogue: Catalogue, pages: Iterable[Page]) -> str:
@@ -112,12 +113,12 @@ def _trainings(catalogue: Catalogue, pages: Iterable[Page]) -> str:
         expected = page.front_as(TrainingBreak).expect
         moves = ", ".join(f"{metric} {move}" for metric, move in expected.items())
         rows.append((_link(catalogue, page), str(page.front.level), page.title, moves))
-    return markdown_table(("page", "level", "what it does", "over 20 seeds"), rows)
+    return _table(("page", "level", "what it does", "over 20 seeds"), rows)
 
 
 def _others(catalogue: Catalogue, pages: Iterable[Page]) -> str:
     rows = [(_link(catalogue, page), str(page.front.level), page.title) for page in pages]
-    return markdown_table(("page", "level", "what it is"), rows)
+    return _table(("page", "level", "what it is"), rows)
 
 
 def _link(catalogue: Catalogue, page: Page) -> str:
@@ -129,12 +130,8 @@ def _link(catalogue: Catalogue, page: Page) -> str:
     return " ".join(links)
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [head, ("---",) * len(head), *rows]
-    return "".join(
-        f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |\n" for row in lines
-    )
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "".join(f"{line}\n" for line in markdown_table(head, rows))
 
 
 def course() -> str:
@@ -165,7 +162,7 @@ def _unit(catalogue: Catalogue, number: int, name: str, unit: Unit, hunt: str) -
         for page in (*pages, *exercises)
     ]
     selection = f"`unit:{name}` selects {breaks} breaks." if breaks else ""
-    table = markdown_table(("page", "kind", "level", "title"), rows)
+    table = _table(("page", "kind", "level", "title"), rows)
     parts = [f"## {number}. {unit.title}", unit.idea, f"{hunt} {selection}".strip(), table]
     return "\n\n".join(filter(None, parts))
 

@@ -13,8 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.core.message import shortened
 from harness.core.report import DrawnComparison, Report, RunReport
-from harness.core.vocabulary import OUTCOMES, shortened
+from harness.core.vocabulary import OUTCOMES
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import Language

@@ -10,9 +10,8 @@ import numpy as np
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.core.message import Kind
+from harness.core.message import Kind, shortened
 from harness.core.run import Array
-from harness.core.vocabulary import shortened
 from harness.diagnostics import DIAGNOSTICS
 from harness.learn.clues import GRADIENTS, LOG, Check, Clue, Curve, Evidence, Gradient, HiddenBug
 from harness.learn.hunt import Hunt, counted_clues, label_of, result_of

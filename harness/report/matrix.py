@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.message import message
-from harness.core.vocabulary import shortened, some, visible
+from harness.core.message import message, shortened, some, visible
 from harness.matrix.records import BreakRow, Difference, Mark, Matrix, by_family
+from harness.report import markdown_table
 from harness.report.terminal import MOST_OF_A_REASON, counted
 from harness.report.view import STYLES
 
@@ -288,7 +288,7 @@ def _families(matrix: Matrix) -> Iterator[str]:
     ran = [row.name for row in matrix.ran]
     heads = ["break", "outcome", *ran, "smallest that shows it"]
     for family, rows in by_family(matrix.breaks):
-        table = _table(heads, (_row(row, ran) for row in rows))
+        table = markdown_table(heads, (_row(row, ran) for row in rows))
         yield from _section(f"Family {family}", table)
     if matrix.breaks:
         yield from ("", str(LEGEND))
@@ -313,14 +313,9 @@ def _diagnostics(matrix: Matrix) -> Iterator[str]:
         ]
         for row in matrix.ran
     )
-    yield from _section("Diagnostics", _table(heads, rows))
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return ["| " + " | ".join(_text(cell) for cell in line) + " |" for line in lines]
+    yield from _section("Diagnostics", markdown_table(heads, rows))
 
 
 def _text(text: str) -> str:
-    """Return the text on one line, with `|` and `<` escaped."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    """Return the text on one line, with `<` escaped."""
+    return " ".join(text.split()).replace("<", "&lt;")

@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.core.message import Kind, Message
+from harness.core.message import Kind, Message, shortened
 from harness.core.report import PredictionReport, Report, RunReport
-from harness.core.vocabulary import OUTCOMES, Outcome, shortened
+from harness.core.vocabulary import OUTCOMES, Outcome
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import Screen, columns, wrapped

@@ -12,8 +12,9 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from harness.core.message import shortened
 from harness.core.report import EngineReport, Report
-from harness.core.vocabulary import PageKind, shortened
+from harness.core.vocabulary import PageKind
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language

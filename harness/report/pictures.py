@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
+from harness.core.message import shortened
 from harness.core.report import DrawnComparison, DrawnNumbers, Graph, GraphNode
-from harness.core.vocabulary import shortened
 from harness.report.language import Language
 from harness.report.terminal import Screen, encodable
 from harness.report.view import is_logarithmic

@@ -17,8 +17,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from harness.core.message import visible
 from harness.core.report import SiteReport
-from harness.core.vocabulary import Outcome, visible
+from harness.core.vocabulary import Outcome
 from harness.report.language import ENGLISH, Language
 from harness.report.view import STYLES, marked, places
 from harness.sandbox.signals import broken_pipe

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from harness.core.message import Kind, Message
+from harness.core.message import Kind, Message, shortened
 from harness.core.report import EngineReport, PredictionReport, Report, RunReport, SiteReport
-from harness.core.vocabulary import OUTCOMES, Loss, Outcome, shortened
+from harness.core.vocabulary import OUTCOMES, Loss, Outcome
 from harness.pages.probe import Probe
 from harness.report.language import Language
 

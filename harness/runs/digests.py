@@ -50,7 +50,7 @@ def add_digest(trail: dict[str, Digest], key: str, digest: Digest) -> None:
 
 
 def digest_of(array: np.ndarray[Any, Any]) -> Digest:
-    """Return the digest of an array."""
+    """Return the digest by which two runs compare an array."""
     numbers = NumbersDigest()
     numbers.checksum = zlib.crc32(f"{array.dtype.str}{array.shape}".encode())
     numbers.add(array, 0.0, DEPTH)

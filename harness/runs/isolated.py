@@ -19,8 +19,9 @@ from typing import TypeVar
 
 import msgspec
 
+from harness.core.message import visible
 from harness.core.run import Failure, Run
-from harness.core.vocabulary import Phase, visible
+from harness.core.vocabulary import Phase
 from harness.engines.survey import ATTEMPT_MARKER, STEPS, Survey, SurveyStep
 from harness.runs.protocol import (
     ChildReply,

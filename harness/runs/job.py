@@ -25,15 +25,8 @@ import msgspec
 import numpy as np
 from numpy.random import mtrand
 
-from harness.core.run import (
-    Failure,
-    Measured,
-    Measurement,
-    Run,
-    failure_of,
-    is_repeatable,
-    message_of,
-)
+from harness.core.measurement import Measurement
+from harness.core.run import Failure, Measured, Run, failure_of, is_repeatable, message_of
 from harness.core.vocabulary import Loss, Phase
 from harness.engines.calling import origin_of
 from harness.engines.library import Library

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
+from harness.core.measurement import Measurement, MeasurementForm, Quantity
 from harness.core.run import (
     CREATED,
     GRAD,
@@ -21,9 +22,6 @@ from harness.core.run import (
     TRAINING_FLAGS,
     Array,
     Failure,
-    Measurement,
-    MeasurementForm,
-    Quantity,
     Run,
     failure_of,
 )

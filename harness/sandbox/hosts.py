@@ -20,8 +20,7 @@ from multiprocessing import util
 import msgspec
 
 from harness.core.errors import EnvironmentProblem
-from harness.core.message import message
-from harness.core.vocabulary import shortened, visible
+from harness.core.message import message, shortened, visible
 from harness.sandbox.frames import (
     ANSWER,
     HEADER,

@@ -19,7 +19,7 @@ from typing import IO, Protocol
 
 import msgspec
 
-from harness.core.vocabulary import visible
+from harness.core.message import visible
 from harness.sandbox.frames import (
     Frame,
     InterpreterOrder,

@@ -50,6 +50,7 @@ NOT_OUR_SENTENCES = {
     "patch/side.py": {  # a message of Python
         *("expected an indented block", "expected an indented block.* on line (\\d+)"),
     },
+    "report/cohort.py": {"another library"},  # a style of a suite
     "report/doctor.py": {"in place"},  # the same setting
     "report/hunt.py": {"false alarm"},  # a verdict
     "runs/isolated.py": {"harness tries:"},  # a mark in what a child prints

@@ -5,9 +5,9 @@ backward pass calls; what stands in its file before the first sample stands befo
 
 Every sample stops by itself, so that a guard that fails does not take the machine along. Each is
 always run in a forked child with namespaces of its own, unless it has to wait for a limit that
-another sample reaches in the same way (`SLOW`); of the other ways, the default tier has one
+another sample reaches in the same way (`slow`); of the other ways, the default tier has one
 sample of each kind without namespaces and two in a fresh interpreter. `pytest -m ""` runs each of
-them in a fork with and without namespaces, and in a fresh interpreter without, if it may.
+them in a fork with and without namespaces, and one of each file and end in a fresh interpreter.
 """
 
 import ast
@@ -68,6 +68,7 @@ class Attack:
     """How its run may end: types of failures, None for success, "any" for either."""
     shared: Sequence[str | None] | None
     """The same without namespaces; None if it must not run without them."""
+    file: str
     slow: bool
     limits: Mapping[str, float]
 
@@ -87,10 +88,19 @@ def _attacks(path: Path) -> Iterator[tuple[str, Attack]]:
         written = ast.unparse(node.decorator_list[0])
         ends, options = eval(written, {"ends": lambda *ends, **options: (ends, options)})  # noqa: S307  ours
         shared, slow = options.pop("shared", ends), options.pop("slow", False)
-        yield node.name, Attack("".join(before + function), ends, shared, slow, options)
+        text = "".join(before + function)
+        yield node.name, Attack(text, ends, shared, path.name, slow, options)
 
 
 ATTACKS = dict(item for path in sorted((HERE / "engines").glob("*.py")) for item in _attacks(path))
+
+
+SPAWNED = {
+    *{(attack.file, attack.ends): sample for sample, attack in ATTACKS.items()}.values(),
+    *(sample for way, _, sample in IN_OTHER_WAYS if way == "spawned"),
+}
+"""One sample of each file and end. A fresh interpreter only starts in another way, and takes a
+second of processor time each time."""
 
 
 def _case(sample: str, way: str, world: str) -> Any:
@@ -104,7 +114,7 @@ def _case(sample: str, way: str, world: str) -> Any:
 
 def _ways(sample: str) -> Iterator[tuple[str, str]]:
     yield from (("forked", "own"), ("forked", "shared"))
-    if ATTACKS[sample].shared is not None:
+    if ATTACKS[sample].shared is not None and sample in SPAWNED:
         yield "spawned", "shared"
     if ATTACKS[sample].shared is None or ("spawned", "own", sample) in IN_OTHER_WAYS:
         yield "spawned", "own"

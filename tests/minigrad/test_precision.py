@@ -102,11 +102,17 @@ def index(like: Any, positions: Array) -> Any:
 
 
 def units(actual: Array, exact: Array) -> float:
-    """The largest distance in units; 0 where both are rounded to the same float16."""
+    """The largest distance in units; 0 where both are rounded to the same float16.
+
+    Where larger terms cancel, the unit is what float32 resolves of them: some processors add the
+    products of float16 more precisely than others.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         nearest = exact.astype(HALF)
         size = np.where(np.isfinite(nearest), np.abs(nearest), HALF(65504))
-        distance = np.abs(actual.astype(np.float64) - exact) / np.spacing(size).astype(np.float64)
+        largest = np.abs(np.where(np.isfinite(nearest), exact, 0)).max(initial=0)
+        unit = np.maximum(np.spacing(size).astype(np.float64), np.spacing(np.float32(largest)))
+        distance = np.abs(actual.astype(np.float64) - exact) / unit
     equal = (actual == nearest) | (np.isnan(actual) & np.isnan(nearest))
     return float(np.where(equal, 0, np.nan_to_num(distance, nan=np.inf)).max(initial=0))
 

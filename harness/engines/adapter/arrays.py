@@ -248,7 +248,7 @@ class Adapter(Library):
         for alias in self.names(name):
             for module in self._modules:
                 function = attribute_of(module, alias)
-                if callable(function):
+                if callable(function) and not (alias == "T" and isinstance(function, type)):
                     return function
         return None
 
@@ -259,6 +259,11 @@ class Adapter(Library):
             if attribute is not None:
                 return attribute
         return None
+
+    def overloads(self, native: Any, symbol: str) -> bool:
+        """Whether one of the engine's own tensors overloads an operator."""
+        kind = type(native)
+        return hasattr(kind, f"__{symbol}__") or hasattr(kind, f"__r{symbol}__")
 
     def apply(self, function: Callable[..., Any], arguments: Any, options: dict[str, Any]) -> Any:
         """Call one of the engine's functions with unwrapped arguments, and wrap its result."""
@@ -410,11 +415,15 @@ def _binary(symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     apply = getattr(operator, symbol)
 
     def evaluate(adapter: Adapter, left: Any, right: Any) -> Any:
-        """Use the engine's operator, or its function if it does not overload the operator."""
-        if not any(hasattr(type(operand), f"__{symbol}__") for operand in (left, right)):
-            function = next(filter(None, map(adapter.function, OPERATORS.get(symbol, ()))), None)
-            if function is not None:
-                return adapter.wrap(call_engine(function, left, right))
+        """Use the engine's operator, or its method or function if it does not overload it."""
+        tensors = [operand for operand in (left, right) if not adapter.is_plain(operand)]
+        if not any(adapter.overloads(tensor, symbol) for tensor in tensors):
+            for name in OPERATORS.get(symbol, ()):
+                method = None if adapter.is_plain(left) else adapter.method(left, name)
+                if callable(method):
+                    return adapter.wrap(call_engine(method, right))
+                if (function := adapter.function(name)) is not None:
+                    return adapter.wrap(call_engine(function, left, right))
         return adapter.wrap(call_engine(apply, left, right))
 
     def method(self: Tensor, other: Any) -> Any:

@@ -84,6 +84,10 @@ class ScalarAdapter(Adapter):
         """The other operand of an operator, for the engine."""
         return self.unwrap(value)
 
+    def overloads(self, native: Any, symbol: str) -> bool:
+        """Whether the engine's values overload an operator."""
+        return super().overloads(next(iter(np.asarray(native).flat), native), symbol)
+
     def method(self, native: ScalarArray, name: str) -> Any:
         """NumPy's method for shapes and sums, else the engine's applied to each value, or None."""
         if name == "mean":

@@ -1,9 +1,10 @@
 """Finding out, in the child process, how to call an engine that has no settings.
 
 Everything is decided by behaviour, not by a project's name. The expressions for making a tensor,
-reading it, running the backward pass and reading the gradient are those that give 2 x for the
-square of x; an un-broadcasting function is one that sums ones((4, 3)) to (3,); the accumulation
-style is how a second backward pass changes a gradient.
+reading it, running the backward pass and reading the gradient are those with which most probes of
+one op come out right; if none does, names and signatures decide. An un-broadcasting function is one
+that sums ones((4, 3)) to (3,); the accumulation style is how a second backward pass changes a
+gradient.
 
 The task and the results are here; `explorer`, which only a child process imports, has the survey
 itself.
@@ -11,7 +12,9 @@ itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -25,8 +28,13 @@ STEPS = (*(Phase.IMPORT, Phase.CLASS, Phase.TENSORS, Phase.ACCUMULATION, Phase.U
 
 
 ATTEMPT_MARKER = "harness tries:"
-"""Printed before each attempt, so that the main process can name one that never ends."""
+"""Printed before each attempt, so that the main process can name one that never ends, and alone
+after it."""
 
+
+GRADIENT_OUTCOMES = ("right", "scaled", "filled", "empty", "unreadable")
+"""How the gradients of a probe may come out: right; wrong, but in proportion to the cotangent; just
+not all zero; missing or zero; not numbers."""
 
 MOST_FORKS = 150
 """How many forks the search for expressions may use; the other steps need a few dozen."""
@@ -96,6 +104,11 @@ class SurveyStep(msgspec.Struct, frozen=True):
     """Whether a rule reads its operands when it runs, and not in the forward pass."""
     dtype: Name = "float64"
     """The dtype in which float64 data is stored."""
+    one_op: dict[Name, Name] = {}
+    """How probes of one op ended with this way to call the engine, by what they compute: one of
+    `GRADIENT_OUTCOMES`, or an exception."""
+    misnamed: dict[Name, Name] = {}
+    """Methods that no operator calls, as `__div__`, and the name under which one would."""
     shape_changes: list[ShapeChange] = []
     """How storing data changes its shape."""
     reducers: list[Reducer] = []
@@ -111,6 +124,33 @@ class SurveyStep(msgspec.Struct, frozen=True):
     `inside` the graph: crash or stored. Nothing if it could not be tried."""
     other_files: bool = False
     """Whether the survey opened files that are not in its cache key."""
+
+
+class CallingDoubt(msgspec.Struct, frozen=True):
+    """Why the way to call an engine may be wrong, so that a report should not blame single ops."""
+
+    kind: Literal["nothing-right", "shared-exception", "products"]
+    """`products`: an engine of numbers multiplies every output by a weight, and does so wrongly."""
+    exception: Name = ""
+    """An exception of a kind that more than half of the simplest probes raise."""
+    probe: Name = ""
+    """The probe that raises it."""
+
+
+def doubt_of(one_op: Mapping[Name, Name], dialect_kind: str) -> CallingDoubt | None:
+    """Return what the outcomes of the simplest probes say against the way to call an engine."""
+    raised = {p: o for p, o in one_op.items() if o not in GRADIENT_OUTCOMES}
+    for probe, exception in raised.items():
+        kind = exception.partition(":")[0]
+        alike = sum(other.partition(":")[0] == kind for other in raised.values())
+        if 2 * alike > len(one_op):
+            return CallingDoubt("shared-exception", exception, probe)
+    if one_op and "right" not in one_op.values():
+        return CallingDoubt("nothing-right")
+    wrong = one_op.get("t * u", "right") != "right" and one_op.get("t * 3.0") != "right"
+    if dialect_kind == "scalars" and wrong and one_op.get("t + u") == "right":
+        return CallingDoubt("products", probe="t * u")
+    return None
 
 
 class SurveyFailed(Exception):

@@ -53,7 +53,10 @@ class Attempts:
     def evaluate(self, expression: str, **arguments: Any) -> Any:
         """The value of an expression. Raises what it raises."""
         os.write(2, f"\n{ATTEMPT_MARKER} {expression}\n".encode())
-        return self._function(expression, tuple(arguments))(**arguments)
+        try:
+            return self._function(expression, tuple(arguments))(**arguments)
+        finally:
+            os.write(2, f"\n{ATTEMPT_MARKER}\n".encode())
 
     def value(self, expression: str, **arguments: Any) -> Any:
         """The value of an expression, or None if it fails or an argument is None."""
@@ -74,11 +77,12 @@ class Attempts:
             return False
         return True
 
-    def note(self, expression: str, error: BaseException) -> None:
-        """Remember why an expression cannot be used."""
+    def note(self, expression: str, error: BaseException) -> bool:
+        """Remember why an expression cannot be used; return whether the engine's code failed."""
         origin = origin_of(error)
         self.cause = origin if origin and origin.lack is Lack.NUMPY_NAME else self.cause
         self._list(f"{expression}: {type(error).__name__}: {message_of(error)}")
+        return origin is not None and origin.raiser in ("engine", "statement")
 
     def apart(
         self, what: str, work: Callable[[], Result], kind: Any, *, limited: bool = True

@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,11 +30,19 @@ from harness.engines.survey.attempts import (
     same,
     sample,
 )
-from harness.engines.survey.forms import FUNCTIONAL, backward_methods, classes_of, number_classes
-from harness.engines.survey.search import Search
+from harness.engines.survey.forms import (
+    FUNCTIONAL,
+    backward_methods,
+    classes_of,
+    misnamed_operators,
+    number_classes,
+)
+from harness.engines.survey.search import Candidate, Search
 from harness.engines.survey.unbroadcasting import find_reducers
 
 Result = TypeVar("Result")
+
+_NOTHING = "no expressions were found that make a tensor, run backward and read its gradient"
 
 
 def survey(task: Survey) -> Iterator[SurveyStep]:
@@ -105,7 +113,8 @@ class _Explorer:
         for part in name.split("."):
             target = attribute_of(target, part)
         if target is None or not callable(target):
-            classes = ", ".join(classes_of(self.module)) or "none"
+            own = (n for n in classes_of(self.module) if self._is_own(getattr(self.module, n)))
+            classes = ", ".join(own) or "none"
             raise SurveyFailed(
                 f"the engine does not define `{name}`; its classes with a backward method: "
                 f"{classes}"
@@ -114,7 +123,8 @@ class _Explorer:
 
     def _guesses(self) -> list[str]:
         functions = [name for name in FUNCTIONAL if callable(attribute_of(self.module, name))]
-        names = [*classes_of(self.module), *functions, *number_classes(self.module)]
+        classes = [*classes_of(self.module), *functions, *number_classes(self.module)]
+        names = [name for name in classes if self._is_own(attribute_of(self.module, name))]
         if not names:
             raise SurveyFailed(
                 "the engine has neither a class with a backward method or arithmetic nor any of "
@@ -122,34 +132,57 @@ class _Explorer:
             )
         return list(dict.fromkeys(names))[:4]
 
+    def _is_own(self, value: Any) -> bool:
+        """Whether a class is defined in the engine, and not imported from elsewhere."""
+        if not inspect.isclass(value):
+            return True
+        top = self.dialect.module.partition(".")[0]
+        own = {top, *(file.removesuffix(".py").partition("/")[0] for file in self.task.sources)}
+        return str(value.__module__).partition(".")[0] in own
+
     # ----- The expressions -----
 
     def find_expressions(self) -> SurveyStep:
         """Find how to make a leaf, read it, run the backward pass and read the gradient."""
-        self.name, self.dialect = self._search()
+        self.name, chosen = self._search()
+        self.dialect = chosen.dialect
         changes, dtype = self._apart(Phase.TENSORS, self._storage, tuple[list[ShapeChange], str])
         return SurveyStep(
-            Phase.TENSORS, self.dialect, self.name, shape_changes=changes, dtype=dtype
+            Phase.TENSORS,
+            self.dialect,
+            self.name,
+            shape_changes=changes,
+            dtype=dtype,
+            one_op=chosen.trial.outcomes,
+            misnamed=misnamed_operators(self.candidates[self.name]),
         )
 
-    def _search(self) -> tuple[str, Dialect]:
-        """Search the expressions of each candidate. Raises SurveyFailed if none has any."""
+    def _search(self) -> tuple[str, Candidate]:
+        """Search the expressions of each class. Raises SurveyFailed if none has any."""
         top = self.dialect.module.partition(".")[0]
         modules = {"": self.module, f"{top}.": sys.modules.get(top)}
         differentiating = self._modules(_DIFFERENTIATES, (self.dialect.module,))
         self.attempts = Attempts(self.module, (*self.dialect.functions, *differentiating))
+        candidates: list[tuple[str, Candidate]] = []
         searches = []
         for name, target in self.candidates.items():
             dialect = replace(self.dialect, functions=self._functions(target))
             functions = tuple(dict.fromkeys((*dialect.functions, *differentiating)))
             search = Search(self.attempts, dialect, (name, target), self.module, functions)
-            if found := search.find(modules):
-                self.shape = search.shape
-                return name, self._with_used(found, differentiating)
             searches.append(search)
+            if found := search.find(modules):
+                candidates.append((name, found))
+                if found.accepted:
+                    break
         best = next((search for search in searches if search.closest.value), searches[0])
-        self.name, self.closest = best.name, best.closest
-        raise SurveyFailed(self._failure(best))
+        if not candidates or (reason := self._refusal(best, candidates)):
+            self.name, self.closest = best.name, best.closest
+            raise SurveyFailed(reason if candidates else self._refusal(best, []) or _NOTHING)
+        accepted = [pair for pair in candidates if pair[1].accepted]
+        name, chosen = max(accepted or candidates, key=lambda pair: pair[1].rank)
+        self.attempts.failed = []
+        self.shape = chosen.shape
+        return name, replace(chosen, dialect=self._with_used(chosen.dialect, differentiating))
 
     def _functions(self, target: Any) -> tuple[str, ...]:
         """The modules with functions of tensors; a functional engine wraps NumPy in one."""
@@ -169,8 +202,10 @@ class _Explorer:
         ]
         return replace(dialect, functions=(*dialect.functions, *used))
 
-    def _failure(self, search: Search) -> str:
-        """Return why no dialect was found."""
+    def _refusal(self, search: Search, candidates: Sequence[tuple[str, Candidate]]) -> str:
+        """Return why the engine cannot be called, if no candidate works; else ""."""
+        if any(found.works for _, found in candidates):
+            return ""
         for name, value in vars(self.module).items():
             if isinstance(value, type) and hasattr(value, "__enter__") and backward_methods(value):
                 method = backward_methods(value)[0]
@@ -185,7 +220,7 @@ class _Explorer:
                 "`backward` does not take one, and an output cannot be multiplied by it element "
                 "by element"
             )
-        return "no expressions were found that make a tensor, run backward and read its gradient"
+        return ""
 
     def _modules(self, defines: re.Pattern[str], first: Iterable[str]) -> tuple[str, ...]:
         """These modules, and the engine's others whose source defines what the pattern finds."""
@@ -221,7 +256,10 @@ class _Explorer:
             return msgspec.structs.replace(step, second_backward="returned")
         library: Any = open_library(self.dialect, self.module)
         work = partial(accumulation_of, step, library, self.shape)
-        return self._apart(Phase.ACCUMULATION, work, SurveyStep)
+        try:
+            return self._apart(Phase.ACCUMULATION, work, SurveyStep)
+        except _FailedApart:  # its bug is in every backward pass
+            return step
 
     def find_reducers(self) -> SurveyStep:
         """Find the functions that un-broadcast, their callers, and what happens without them."""

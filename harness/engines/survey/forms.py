@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
-from harness.core.run import NumericArray
 from harness.engines.calling import attribute_of, attributes_of, parameters_of, takes_nothing
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
@@ -75,6 +72,31 @@ def _public_or_private(target: Any) -> list[str]:
     return [name for name in attributes_of(target) if not name.startswith("__")]
 
 
+_MISNAMED = {
+    "__div__": "__truediv__",
+    "__divide__": "__truediv__",
+    "__dot__": "__matmul__",
+    "__minus__": "__sub__",
+    "__multiply__": "__mul__",
+    "__negative__": "__neg__",
+    "__plus__": "__add__",
+    "__power__": "__pow__",
+    "__rdiv__": "__rtruediv__",
+    "__rminus__": "__rsub__",
+    "__subtract__": "__sub__",
+    "__times__": "__mul__",
+}
+
+
+def misnamed_operators(target: Any) -> dict[str, str]:
+    """The methods that no operator calls, and the name under which one would."""
+    return {
+        name: special
+        for name, special in _MISNAMED.items()
+        if hasattr(target, name) and not hasattr(target, special)
+    }
+
+
 def values(declared: str, t: Any) -> list[str]:
     """Return expressions that may read the data of tensor `t`."""
     if declared:
@@ -91,9 +113,9 @@ def gradients(declared: str, t: Any, value: str) -> list[str]:
     """Return expressions that may read the gradient of leaf `t` after a backward pass."""
     if declared:
         return [declared]
-    own = [
-        name for name in _public_or_private(t) if re.search(r"grad|adj|deriv|cotan", name.lower())
-    ]
+    short = value.removeprefix("t.").strip("_")
+    likely = re.compile(rf"grad|adj|deriv|cotan|^_?d_?{re.escape(short)}$|^_?(delta|dout|dx|g)$")
+    own = [name for name in _public_or_private(t) if likely.search(name.lower())]
     names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
     data = value.removeprefix("t")
     forms = []
@@ -117,22 +139,7 @@ def guarded(gradient: str) -> str:
     return f"None if {attribute[1]} is None else {gradient}"
 
 
-def uses(dialect: Dialect, leaf: str, x: NumericArray) -> list[tuple[str, NumericArray]]:
-    """Return programs of a tensor `t`, each with its derivative at `x`.
-
-    The last ones use it only once, for engines that overwrite a gradient instead of adding to it.
-    """
-    square, twice = 2 * x, np.full_like(x, 2.0)
-    forms = [("t * t", square), ("t + t", twice), ("t - -t", twice)]
-    modules = (dialect.module, *dialect.functions)
-    forms += [(f"{function}(t, t)", square) for function in _find(modules, "mul", "multiply")]
-    forms += [(f"{function}(t, t)", twice) for function in _find(modules, "add")]
-    other = substituted(leaf, "data", f"np.full({x.shape}, 3.0)")
-    forms += [(f"t * {other}", np.full_like(x, 3.0)), (f"t + {other}", np.ones_like(x))]
-    return forms
-
-
-def _find(modules: Iterable[str], *names: str) -> list[str]:
+def functions_in(modules: Iterable[str], *names: str) -> list[str]:
     """The functions of these names in the modules, as expressions."""
     return [
         f"{module}.{name}"
@@ -188,27 +195,29 @@ def _each(
     return [form for constant in constants for form in forms(constant, target, modules)]
 
 
-def _weighted(constant: str, modules: list[str]) -> list[str]:
+def _weighted(constant: str, target: Any, modules: list[str]) -> list[str]:
     """The output times a constant, element by element."""
     forms = [f"(t * {constant})"]
-    forms += [f"{name}(t, {constant})" for name in _find(modules, "mul", "multiply")]
+    if not hasattr(target, "__mul__"):
+        forms += [f"t.{name}({constant})" for name in ("mul", "multiply") if hasattr(target, name)]
+    forms += [f"{name}(t, {constant})" for name in functions_in(modules, "mul", "multiply")]
     return [*forms, f"(t / {substituted(constant, 'cotangent', '(1 / cotangent)')})"]
 
 
-def _scalars(constant: str, modules: list[str]) -> list[str]:
+def _scalars(constant: str, target: Any, modules: list[str]) -> list[str]:
     """The weighted sum of the output, and the weighted output for engines that add it up."""
     return [
         scalar
-        for output in _weighted(constant, modules)
+        for output in _weighted(constant, target, modules)
         for scalar in (*_sums(output, modules), output)
     ]
 
 
 def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
     """Backward passes that leave the gradients in the leaves."""
-    scalars = _scalars(constant, modules)
+    scalars = _scalars(constant, target, modules)
     for method in backward_methods(target):
-        yield from (f"t.{method}(cotangent)", f"t.{method}({constant})")
+        yield from (f"t.{method}({passed})" for passed in _cotangents(target, method, constant))
         for name in parameters_of(attribute_of(target, method)) or ():
             if re.search(r"grad|seed|cotangent|upstream|dy|dout", name.lower()):
                 yield from (f"t.{method}({name}=cotangent)", f"t.{method}({name}={constant})")
@@ -216,6 +225,22 @@ def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
     for function in _differentiating(modules):
         yield from (f"{function}(t, cotangent)", f"{function}(t, {constant})")
         yield from (f"{function}({scalar})" for scalar in scalars)
+
+
+def _cotangents(target: Any, method: str, constant: str) -> list[str]:
+    """What a method may be passed as its cotangent, the likeliest first: an array, or a tensor.
+
+    Its first parameter decides: by its annotation, or by a name that means something else.
+    """
+    parameters = list((parameters_of(attribute_of(target, method)) or {}).values())[1:]
+    if parameters and _NO_COTANGENT.search(parameters[0].name.lower()):
+        return []
+    annotation = str(parameters[0].annotation) if parameters else ""
+    is_tensor = re.search(rf"\b{target.__name__}\b", annotation)
+    return [constant, "cotangent"] if is_tensor else ["cotangent", constant]
+
+
+_NO_COTANGENT = re.compile(r"retain|create|visited|seen|order|topo|graph|leaves|param|verbose")
 
 
 def _differentiating(modules: list[str]) -> list[str]:
@@ -242,7 +267,7 @@ _LOOKED_UP = (
 
 def _returned(constant: str, target: Any, modules: list[str]) -> Iterator[BackwardForm]:
     """Backward passes that return the gradients of given leaves."""
-    scalars = _scalars(constant, modules)
+    scalars = _scalars(constant, target, modules)
     for function in _differentiating(modules):
         calls = [f"{function}({scalar}" for scalar in scalars]
         for expression in (
@@ -278,7 +303,7 @@ _RATE = re.compile(r"lr|learning_?rate|rate|alpha|eta|step_?size")
 _MINIMIZES = re.compile(r"minimi[sz]e|step|update|optimi[sz]e|train")
 
 
-def _optimizers(constant: str, _: Any, modules: list[str]) -> Iterator[BackwardForm]:
+def _optimizers(constant: str, target: Any, modules: list[str]) -> Iterator[BackwardForm]:
     """Steps of optimizers that run the backward pass themselves.
 
     With a rate of 0, only the gradients that it stores are read.
@@ -291,7 +316,7 @@ def _optimizers(constant: str, _: Any, modules: list[str]) -> Iterator[BackwardF
             parameters = parameters_of(attribute_of(optimizer, method)) or ()  # with `self`
             if not rates or len(parameters) < 2:
                 continue
-            for scalar in _scalars(constant, modules):
+            for scalar in _scalars(constant, target, modules):
                 for rate, gradients in _STEPS:
                     new = f"{module}.{name}(leaves, {rates[0]}={rate})"
                     yield BackwardForm(f"{new}.{method}({scalar})", gradients)
@@ -313,7 +338,7 @@ def from_sums(target: Any, modules: Iterable[str]) -> list[str]:
 
 
 def _sums(tensor: str, modules: Iterable[str]) -> list[str]:
-    functions = _find(modules, "sum", "reduce_sum")
+    functions = functions_in(modules, "sum", "reduce_sum")
     return [f"{tensor}.sum()", *(f"{name}({tensor})" for name in functions)]
 
 

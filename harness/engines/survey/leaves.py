@@ -28,6 +28,7 @@ _METHODS = re.compile(
 )
 _DATA = re.compile(r"_?(data|values?|vals?|array|arr|x|content|init|initial|elements|numbers)")
 _SWITCH = re.compile(r"grad|track|train|leaf|learn|diff|retain|keep|param|variable|record|const")
+_LEAF = re.compile(r"grad|track|train|leaf|learn|diff|param|variable")
 _NO_SWITCH = re.compile(r"grad|grad_fn|gradient")
 _PARENTS = re.compile(
     r"_?(parents?|child(ren)?|prev|inputs?|args|operands|creators?|edges|sources|deps|ctx|rules?)"
@@ -181,7 +182,8 @@ def _members(p: Parameter, modules: dict[str, Any]) -> list[str]:
     for kind in (*_types(p.annotation), type(default)):
         if isinstance(kind, type) and issubclass(kind, Enum):
             owner = _expression_of(kind, modules)
-            found += [f"{owner}.{item.name}" for item in kind if item is not default]
+            members = sorted(kind, key=lambda item: not _LEAF.search(item.name.lower()))
+            found += [f"{owner}.{item.name}" for item in members if item is not default]
         elif typing.get_origin(kind) is Literal:
             found += [repr(value) for value in typing.get_args(kind) if value != default]
     return list(dict.fromkeys(found))

@@ -1,47 +1,47 @@
 """The search for expressions that make a tensor, read it, differentiate it and read the gradient.
 
-An engine of arrays is tried first, then one of single numbers. Every leaf is tried with backward
-passes that store gradients before any that returns them.
+Names and signatures make candidates. Each is tried on probes of one op; the one with the best score
+is taken, even if nothing comes out right, since the engine may have a bug. The search ends early at
+a candidate with which most of the probes come out right.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.adapter import open_library
 from harness.engines.engine import Dialect
-from harness.engines.library import substituted
 from harness.engines.survey.attempts import Attempts, Shape, same, sample
 from harness.engines.survey.forms import (
     ARRAY_ATTRIBUTES,
-    STEP,
     BackwardForm,
     backward_methods,
     from_sums,
+    functions_in,
     gradients,
-    guarded,
     pulls,
     returning,
     storing,
-    uses,
     values,
 )
 from harness.engines.survey.leaves import MOST, leaves, switched_on
+from harness.engines.survey.trial import FUNCTIONS, Bench, Score, Trial, ranked, trial_of_pull
 
 BackwardForms = Callable[[Dialect, str, Any, list[str]], list[BackwardForm]]
 """Backward passes of a kind, by what is declared, the leaf, the class and the modules."""
 Readings = dict[str, list[str]]
 """Expressions that read the data of a leaf, by the expression that makes it."""
-FormCheck = Callable[[BackwardForm], list[str]]
+
+DialectKind = Literal["arrays", "scalars", "functional"]
 
 _USUAL: tuple[Shape, ...] = ((2, 3), (2, 3, 4))
 """The shapes of leaves: three axes are for engines that add one to two."""
@@ -50,6 +50,38 @@ _OTHERS: tuple[Shape, ...] = ((3,), (2, 3, 4, 5))
 """Shapes for engines that accept only vectors, or only images."""
 
 _MOST_SWITCHES = 8
+
+_MOST_ALONE = 24
+"""How many backward passes are tried each in a fork of its own."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to call an engine, and how the probes ended with it."""
+
+    dialect: Dialect
+    trial: Trial
+    shape: Shape
+    likely: bool
+    """Whether what the engine stores suggests this kind: arrays or numbers."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether no other needs to be tried."""
+        return self.likely and self.trial.convincing
+
+    @property
+    def works(self) -> bool:
+        """Whether a gradient comes out that depends on the cotangent as it should, or might."""
+        score = self.trial.score
+        weighted = not self.dialect.backward.startswith("t.")
+        return score.right + score.scaled > 0 or (weighted and score.called > 1)
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """Of two candidates, the one with the greater rank is taken."""
+        right = self.trial.score.right > 0
+        return (right, self.likely, self.trial.score)
 
 
 class Search:
@@ -69,90 +101,121 @@ class Search:
         self.functions = list(functions)
         self.closest = dialect
         """The dialect with what was found, even if no backward pass was."""
-        self.shape: Shape = (2, 3)
-        """The shape of the tensors with which the expressions were found."""
+        missing = [name for name, op in FUNCTIONS.items() if not hasattr(self.target, op.operator)]
+        modules = (dialect.module, *dialect.functions)
+        self._ops = [f"{name}(t, u)" for name in functions_in(modules, *missing)]
+        self._ops += [f"t.{name}(u)" for name in missing if hasattr(self.target, name)]
         self._readable: dict[Shape, Readings] = {}
         self._switched: dict[Shape, Readings] = {}
 
-    def find(self, modules: dict[str, Any]) -> Dialect | None:
-        """Return the dialect with expressions that work, or None."""
-        if not inspect.isclass(self.target) and (dialect := self._functional()):
-            return dialect
-        self._forms = leaves(self.dialect.leaf, self.name, self.target, modules)[:MOST]
-        together = partial(self._arrays, alone=False)
-        alone = partial(self._arrays, alone=True)
-        return (
-            self._first_of(together, _USUAL)
-            or (self._first_of(alone, _USUAL) if self._has_shapes() else None)
-            or self._scalars()
-            or self._first_of(together, _OTHERS)
-            or (None if self._has_shapes() else self._first_of(alone, _USUAL))
-        )
+    def find(self, modules: dict[str, Any]) -> Candidate | None:
+        """Return the candidate with the greatest rank, or None if there is none.
 
-    def _first_of(
-        self, search: Callable[[Shape], Dialect | None], shapes: Iterable[Shape]
-    ) -> Dialect | None:
-        return next(filter(None, map(search, shapes)), None)
+        The first with which most of the probes come out right ends the search.
+        """
+        self._forms = leaves(self.dialect.leaf, self.name, self.target, modules)[:MOST]
+        found: list[Candidate] = []
+        for candidate in self._candidates():
+            found.append(candidate)
+            if candidate.accepted:
+                break
+        accepted = [candidate for candidate in found if candidate.accepted]
+        best = max(accepted or found, key=lambda candidate: candidate.rank, default=None)
+        return best or self._declared()
+
+    def _candidates(self) -> Iterator[Candidate]:
+        if not inspect.isclass(self.target):
+            yield from self._functional()
+        for shapes in (_USUAL, _OTHERS):
+            ran = False
+            for shape in shapes:
+                for candidate in self._arrays(shape):
+                    yield candidate
+                    ran |= candidate.likely and candidate.trial.score.called > 1
+                if self._readable.get(shape):
+                    break
+            if not ran:
+                yield from self._numbers()
+            if any(self._readable.get(shape) for shape in shapes):
+                return
+
+    def _declared(self) -> Candidate | None:
+        """What the settings declare, if it suffices, although nothing works with it."""
+        stated = self.dialect
+        if not (stated.leaf and stated.backward):
+            return None
+        trial = Trial(Score(), {}, stated.value or "t.data", stated.backward)
+        kind: DialectKind = "arrays" if self._has_shapes() else "scalars"
+        return self._candidate(stated.leaf, trial, kind, likely=True)
 
     def _has_shapes(self) -> bool:
         return any(hasattr(self.target, name) for name in ARRAY_ATTRIBUTES)
 
     # ----- Arrays -----
 
-    def _arrays(self, shape: Shape, *, alone: bool) -> Dialect | None:
-        """Try all backward passes for a leaf in one fork, or `alone`, each in its own."""
-        self.shape = shape
-        kinds = storing, returning
-        return next(filter(None, (self._with(kind, alone=alone) for kind in kinds)), None)
+    def _arrays(self, shape: Shape) -> Iterator[Candidate]:
+        """Yield the best backward pass of each kind for each leaf.
 
-    def _with(self, kind: BackwardForms, *, alone: bool) -> Dialect | None:
-        x, cotangent = sample(self.shape), sample(self.shape, 1)
-        for leaf, readings in self._leaves(x):
-            work = partial(self._differentiate, leaf, readings, x, cotangent)
-            forms = kind(self.dialect, leaf, self.target, self.functions)
-            for found in self._works(forms, work, alone=alone):
-                dialect = self._found(leaf, *found, kind="arrays")
-                if self._broadcasts(dialect):
-                    return dialect
-                break
-        return None
-
-    def _works(
-        self, forms: list[BackwardForm], work: FormCheck, *, alone: bool
-    ) -> Iterator[list[str]]:
-        """Yield what `work` finds with a form in a fork of its own.
-
-        Unless `alone`, only the first form that works in one fork after the others is tried.
+        All for a leaf are tried in one fork. If none is right, they are tried each in its own: one
+        that fails may spoil the next.
         """
-        if not alone:
-            first = self._apart("the backward pass", partial(_first, forms, work)) or ()
-            forms = [forms[int(position)] for position in first]
-        for form in forms:
-            if not self.attempts.may_go_on:
+        some_right = False
+        for alone, kind in product((False, True), (storing, returning)):
+            if alone and some_right:
                 return
-            if found := self._apart(form.expression, partial(work, form)):
-                yield found
+            for leaf, readings in self._leaves(shape):
+                if not self.attempts.may_go_on:
+                    return
+                bench = Bench(self.attempts, self.dialect, leaf, readings, shape, self._ops)
+                forms = kind(self.dialect, leaf, self.target, self.functions)
+                trial = self._each_alone(bench, forms) if alone else self._best(bench, forms)
+                if trial is None:
+                    continue
+                some_right |= trial.score.right > 0
+                likely = self._is_of_arrays(leaf, trial)
+                yield self._candidate(leaf, trial, "arrays", likely=likely, shape=shape)
+                if trial.convincing and not likely:  # an engine of numbers may store an array
+                    return
 
-    def _leaves(self, x: NumericArray) -> Iterator[tuple[str, list[str]]]:
-        """Yield expressions that store `x`, each with those that read it from the leaf."""
-        if x.shape not in self._readable:
-            self._readable[x.shape] = self._read(self._forms, x)
-        readable = self._readable[x.shape]
+    def _best(self, bench: Bench, forms: Sequence[BackwardForm]) -> Trial | None:
+        """The best trial of forms that are tried one after the other, then again by themselves."""
+        first = self.attempts.apart(
+            "the backward pass", partial(ranked, forms, bench.trial), list[tuple[int, Trial]]
+        )
+        return self._each_alone(bench, [forms[position] for position, _ in first or ()])
+
+    def _each_alone(self, bench: Bench, forms: Sequence[BackwardForm]) -> Trial | None:
+        trials: list[Trial] = []
+        for form in forms[:_MOST_ALONE]:
+            if not self.attempts.may_go_on:
+                break
+            trial = self.attempts.apart(form.expression, partial(bench.trial, form), Trial)
+            trials += [trial] if trial and (trial.value or form.gradients == "stored") else []
+            if trial and trial.complete:
+                break
+        return max(trials, key=lambda trial: trial.score, default=None)
+
+    def _leaves(self, shape: Shape) -> Iterator[tuple[str, list[str]]]:
+        """Yield expressions that store an array, each with those that read it from the leaf."""
+        x = sample(shape)
+        if shape not in self._readable:
+            self._readable[shape] = self._read(self._forms, x)
+        readable = self._readable[shape]
         yield from readable.items()
         for leaf, readings in islice(readable.items(), 1):
             if not self.closest.value:
                 self.closest = replace(self.dialect, leaf=leaf, value=readings[0])
-            if x.shape not in self._switched:
+            if shape not in self._switched:
                 switches = (
                     None
                     if self.dialect.leaf
                     else self._apart(leaf, partial(self._switches, leaf, x))
                 )
-                self._switched[x.shape] = self._read((switches or [])[:_MOST_SWITCHES], x)
-            yield from self._switched[x.shape].items()
+                self._switched[shape] = self._read((switches or [])[:_MOST_SWITCHES], x)
+            yield from self._switched[shape].items()
 
     def _switches(self, leaf: str, x: NumericArray) -> Iterator[str]:
-        return switched_on(leaf, self._value(leaf, x))
+        return switched_on(leaf, self.attempts.value(leaf, data=x.copy()))
 
     def _read(self, forms: list[str], x: NumericArray) -> Readings:
         """The forms that make a leaf, and how its data is read; all in one fork if that works."""
@@ -164,83 +227,30 @@ class Search:
             readings = {leaf: found or [] for leaf, found in each}
         return {leaf: found for leaf, found in readings.items() if found}
 
-    def _value(self, leaf: str, x: NumericArray) -> Any:
-        return self.attempts.value(leaf, data=x.copy())
-
-    def _readings(self, leaf: str, x: NumericArray) -> list[str]:
-        t = self._value(leaf, x)
-        forms = [] if t is None else values(self.dialect.value, t)
-        return [form for form in forms if same(self.attempts.value(form, t=t), x)]
-
-    def _differentiate(
-        self,
-        leaf: str,
-        readings: list[str],
-        x: NumericArray,
-        cotangent: NumericArray,
-        form: BackwardForm,
-    ) -> list[str]:
-        """Return expressions for the data, the backward pass and the gradient; none if it fails."""
-        check = {"stored": self._stored, "returned": self._returned, "moved": self._moved}
-        for use, slope in uses(self.dialect, leaf, x):
-            t = self._value(leaf, x)
-            y = self.attempts.value(use, t=t)
-            if y is None:
-                continue
-            arguments = {"t": y, "cotangent": cotangent.copy(), "leaves": [t, t]}
-            expected = slope * cotangent
-            if found := check[form.gradients](form.expression, arguments, t, readings, expected, x):
-                return found
-        return []
-
-    def _stored(
-        self, backward: str, arguments: Any, t: Any, readings: list[str], expected: Any, _: Any
-    ) -> list[str]:
-        if not self.attempts.runs(backward, **arguments):
+    def _readings(self, leaf: str, x: Any) -> list[str]:
+        """The expressions that read `x` from the leaf; a declared one even if it does not."""
+        t = self.attempts.value(leaf, data=x if isinstance(x, float) else x.copy())
+        if t is None:
             return []
-        for value in readings:
-            for gradient in gradients(self.dialect.gradient, t, value):
-                if same(self.attempts.value(gradient, t=t), expected):
-                    return [value, backward, guarded(gradient)]
-        return []
+        forms = values(self.dialect.value, t)
+        read = [form for form in forms if same(self.attempts.value(form, t=t), np.asarray(x))]
+        return read or (forms if self.dialect.value else [])
 
-    def _returned(
-        self, backward: str, arguments: Any, _: Any, readings: list[str], expected: Any, __: Any
-    ) -> list[str]:
-        items = self.attempts.value(backward, **arguments)
-        if not isinstance(items, list | tuple) or len(items) != 2:
-            return []
-        if all(same(item, expected) for item in items):
-            return [readings[0], backward, ""]
-        for value in readings:
-            if all(same(self.attempts.value(value, t=item), expected) for item in items):
-                reading = substituted(value, "t", "g")
-                return [value, f"[{reading} for g in {backward}]", ""]
-        return []
+    # ----- Arrays or numbers -----
 
-    def _moved(
-        self,
-        backward: str,
-        arguments: Any,
-        t: Any,
-        readings: list[str],
-        expected: Any,
-        x: NumericArray,
-    ) -> list[str]:
-        if not self.attempts.runs(backward, **arguments | {"leaves": [t]}):
-            return []
-        for value in readings:
-            gradient = self.dialect.gradient or f"(before - {value}) / {STEP}"
-            if same(self.attempts.value(gradient, t=t, before=x), expected):
-                return [value, backward, gradient]
-        return []
-
-    def _broadcasts(self, dialect: Dialect) -> bool:
-        """Whether shapes are handled; a scalar engine may store an array without knowing them."""
-        if self._has_shapes():
+    def _is_of_arrays(self, leaf: str, trial: Trial) -> bool:
+        """Whether shapes are handled; an engine of numbers may store an array by accident."""
+        if self._has_shapes() or self._apart(leaf, partial(self._makes_arrays, leaf)):
             return True
-        shapes = ((3,), (1, 3))
+        dialect = self._dialect(leaf, trial, "arrays")
+        shapes = ((3,), (1, 3)) if trial.convincing else ()
         return any(self._apart("a + b", partial(self._reduces, dialect, s)) for s in shapes)
+
+    def _makes_arrays(self, leaf: str) -> list[str]:
+        """The attributes in which a leaf that is made from a number has an array."""
+        t = self.attempts.value(leaf, data=3.0)
+        own = vars(t) if hasattr(t, "__dict__") else {}
+        return [name for name, value in own.items() if isinstance(value, np.ndarray)]
 
     def _reduces(self, dialect: Dialect, shape: Shape) -> list[str]:
         library = open_library(dialect, self.module)
@@ -251,52 +261,30 @@ class Search:
 
     # ----- Single numbers, and functions -----
 
-    def _scalars(self) -> Dialect | None:
+    def _numbers(self) -> Iterator[Candidate]:
         for leaf in self._forms:
             if not self.attempts.may_go_on:
-                return None
-            for method in backward_methods(self.target):
-                backward = self.dialect.backward or f"t.{method}()"
-                found = self._apart(backward, partial(self._slope, leaf, backward))
-                if found:
-                    return self._found(leaf, *found, kind="scalars")
-        return None
+                return
+            readings = self._apart(leaf, partial(self._readings, leaf, 3.0))
+            if not readings:
+                continue
+            methods = [f"t.{method}()" for method in backward_methods(self.target)]
+            backward = [self.dialect.backward] if self.dialect.backward else methods
+            bench = Bench(self.attempts, self.dialect, leaf, readings, (), self._ops, numbers=True)
+            if trial := self._each_alone(bench, list(map(BackwardForm, backward))):
+                likely = not self._has_shapes()
+                yield self._candidate(leaf, trial, "scalars", likely=likely)
 
-    def _slope(self, leaf: str, backward: str) -> list[str]:
-        """Return expressions for the value, the backward pass and the gradient of a number."""
-        a, b = (self.attempts.value(leaf, data=number) for number in (3.0, -2.0))
-        if a is None or b is None:
-            return []
-        readings = [
-            value
-            for value in values(self.dialect.value, a)
-            if same(self.attempts.value(value, t=a), np.array(3.0))
-        ]
-        y = self.attempts.value("t * u + t * t", t=a, u=b)
-        if y is None or not readings or not self.attempts.runs(backward, t=y):
-            return []
-        for value in readings:
-            for gradient in gradients(self.dialect.gradient, a, value):
-                if same(self.attempts.value(gradient, t=a), np.array(4.0)):
-                    return [value, backward, gradient]
-        return []
-
-    def _functional(self) -> Dialect | None:
+    def _functional(self) -> Iterator[Candidate]:
         for pull in pulls(self.name):
-            if self.attempts.may_go_on and self._apart(pull, partial(self._pulls_back, pull)):
-                found = self._found("data", "t", "t", "t", kind="functional")
-                return replace(found, pull=pull)
-        return None
-
-    def _pulls_back(self, pull: str) -> list[str]:
-        x, cotangent = sample((3,)), sample((3,), 1)
-        try:
-            output, vjp = self.attempts.evaluate(pull, function=lambda t: t * t, data=x.copy())
-            gradient = vjp(cotangent)
-        except BaseException as error:
-            self.attempts.note(pull, error)
-            return []
-        return [pull] if same(output, x * x) and same(gradient, 2 * x * cotangent) else []
+            if not self.attempts.may_go_on:
+                return
+            trial = self.attempts.apart(
+                pull, partial(trial_of_pull, self.attempts, pull), Trial | None
+            )
+            if trial and trial.score.called > 1:
+                candidate = self._candidate("data", trial, "functional", likely=True)
+                yield replace(candidate, dialect=replace(candidate.dialect, pull=pull))
 
     # ----- Results -----
 
@@ -304,13 +292,13 @@ class Search:
         """Whether the gradient of a sum is ones, so that only the cotangent is unsupported."""
         return any(
             self._apart(backward, partial(self._is_gradient_of_sum, leaf, backward))
-            for leaf in self._readable.get(self.shape, ())
+            for leaf in self._readable.get((2, 3), ())
             for backward in from_sums(self.target, self.functions)
         )
 
     def _is_gradient_of_sum(self, leaf: str, backward: str) -> list[str]:
         x = sample((2, 3))
-        t = self._value(leaf, x)
+        t = self.attempts.value(leaf, data=x.copy())
         if t is None or not self.attempts.runs(backward, t=t):
             return []
         forms = gradients(self.dialect.gradient, t, "")
@@ -319,14 +307,23 @@ class Search:
     def _apart(self, what: str, work: Callable[[], Any]) -> list[str] | None:
         return self.attempts.apart(what, lambda: list(work() or []), list[str])
 
-    def _found(self, leaf: str, value: str, backward: str, gradient: str, *, kind: Any) -> Dialect:
-        """Return the dialect with these expressions, and forget the failed attempts."""
-        self.attempts.failed = []
+    def _candidate(
+        self, leaf: str, trial: Trial, kind: DialectKind, *, likely: bool, shape: Shape = (2, 3)
+    ) -> Candidate:
+        return Candidate(self._dialect(leaf, trial, kind), trial, shape, likely)
+
+    def _dialect(self, leaf: str, trial: Trial, kind: DialectKind) -> Dialect:
+        """The dialect with these expressions; usual ones where no probe showed any."""
+        if trial.value:
+            value, gradient = trial.value, trial.gradient
+        else:
+            value = self.closest.value or self.dialect.value or "t.data"
+            gradient = self.dialect.gradient or "t.grad"
         return replace(
-            self.dialect, leaf=leaf, value=value, backward=backward, gradient=gradient, kind=kind
+            self.dialect,
+            leaf=leaf,
+            value=value,
+            backward=trial.backward,
+            gradient=gradient,
+            kind=kind,
         )
-
-
-def _first(forms: list[BackwardForm], work: FormCheck) -> list[str]:
-    """The position of the first form that works; empty if there is none."""
-    return [*islice((str(position) for position, form in enumerate(forms) if work(form)), 1)]

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 import msgspec
 
 from harness.core.errors import BreaklabError, PageError, UsageError
-from harness.core.vocabulary import shortened
+from harness.core.message import shortened
 from harness.grade.cohort.grader import COPIES, GradeSuite, grade_files, rejection
 from harness.grade.suite import SuiteReport
 from harness.sandbox.hosts import close_hosts

@@ -20,8 +20,7 @@ from typing import Protocol
 import msgspec
 
 from harness.core.errors import UsageError
-from harness.core.message import message
-from harness.core.vocabulary import visible
+from harness.core.message import message, visible
 from harness.grade.cohort.grader import Grader, GraderOpening, rejection
 from harness.grade.cohort.pool import GradingOutcome, GradingTask, LocalPool
 from harness.grade.cohort.results import (

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from harness.core.errors import UsageError
 from harness.core.message import message
 from harness.grade.feedback import Feedback, Grade
+from harness.report import html_room, to_json
 from harness.report.language import ENGLISH, Language
 
 Format = Literal["text", "json", "html", "junit", "gradescope", "prairielearn", "sarif"]
@@ -52,9 +53,25 @@ def renderer(form: Format, feedback: Feedback, say: Language = ENGLISH) -> Calla
             feedback=feedback,
         )
         raise UsageError(problem, "choose the feedback `names`, or another format")
-    module = import_module(f"harness.report.grading.{form}")  # only the format that is needed
-    render: Callable[..., str] = module.render
-    return partial(render, say=say) if form == "html" else render
+    if form == "json":
+        return to_json
+    if form == "html":
+        return partial(html_room("reports").grade_page, say=say)
+    module, _, function = _RENDERERS[form].partition(":")  # only the format that is needed
+    render: Callable[[Grade], str] = getattr(
+        import_module(f"harness.report.grading.{module}"), function
+    )
+    return render
+
+
+_RENDERERS = {
+    "text": "text:render",
+    "junit": "junit:to_junit",
+    "gradescope": "platforms:to_gradescope",
+    "prairielearn": "platforms:to_prairielearn",
+    "sarif": "platforms:to_sarif",
+}
+"""The renderers as `module:function` in this package."""
 
 
 def render(grade: Grade, form: Format) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.core.errors import EnvironmentProblem
-from harness.core.vocabulary import visible
+from harness.core.message import visible
 from harness.grade.feedback import DisclosedBreak, Grade
-from harness.report.grading.sentences import refusals, sentence
+from harness.report.grading.text import refusals, sentence
 
 try:
     from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
@@ -17,7 +17,7 @@ except ImportError:
     ) from None
 
 
-def render(grade: Grade) -> str:
+def to_junit(grade: Grade) -> str:
     """Return one test case per break, which fails unless the break is killed.
 
     The cases are numbered if no break may be named. There is one case per level if only numbers may

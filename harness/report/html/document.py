@@ -15,8 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from harness.core.message import Message
-from harness.core.vocabulary import visible
+from harness.core.message import Message, visible
 from harness.report.glossary import read_glossary
 from harness.report.html.lesson import PREDICTED, Lesson, inline, markdown
 from harness.report.language import ENGLISH, Language

@@ -11,8 +11,8 @@ from harness.grade.feedback import Grade
 from harness.matrix.records import Matrix
 from harness.report.cohort import STYLE_NAMES, class_page, median
 from harness.report.doctor import HEADINGS, how_it_works, likeness_of, place_of, root_of
-from harness.report.grading.rows import rows
-from harness.report.grading.sentences import exclusions, notes, refusals
+from harness.report.grading.platforms import rows
+from harness.report.grading.text import exclusions, notes, refusals
 from harness.report.html.document import fill
 from harness.report.language import ENGLISH, Language
 from harness.report.matrix import LEGEND, SIGNS

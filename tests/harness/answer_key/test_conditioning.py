@@ -260,9 +260,11 @@ VARIANTS = variants(OpenContext(CATALOGUE, find_engine(), BASELINE))
 @pytest.mark.slow
 @pytest.mark.parametrize("page", VARIANTS, ids=lambda page: page.id)
 def test_no_shared_probe_is_ill_conditioned_on_a_variant(page: Any) -> None:
-    context = OpenContext(CATALOGUE, find_engine(), BASELINE)
-    experiment = prepare_bare(page, SHARED, context)
-    assert BASELINE.ill_conditioned(experiment.broken, SHARED) == {}
+    engine = find_engine()
+    variant = prepare_bare(page, SHARED, OpenContext(CATALOGUE, engine, BASELINE)).broken
+    reaching = {step.probe for step in BASELINE.reaching(engine, variant.sources, SHARED)}
+    probes = [probe for index, probe in enumerate(SHARED) if index in reaching]
+    assert BASELINE.ill_conditioned(variant, probes) == {}
 
 
 def judged(engine: Engine, keys: Mapping[RunId, Run]) -> dict[RunId, Judgement]:

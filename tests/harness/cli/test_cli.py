@@ -180,19 +180,6 @@ def test_check_passes_for_a_page_of_every_kind(tmp_path: Path) -> None:
     assert all(done.stdout.count(f"passed {page} ") == 1 for page in (*texts, "no-op"))
 
 
-@pytest.mark.slow  # the test above does the same with small pages
-@pytest.mark.long
-def test_check_passes_for_a_bundled_page_of_every_kind() -> None:
-    names = ("skip-unbroadcast", "tanh-by-expm1", "no-op", "squares-only")
-    pages = (*names, "a-difference-shows-its-cause")
-    kinds = [CATALOGUE.page(page).front.kind for page in pages]
-    assert sorted(kinds) == sorted({page.front.kind for page in bundled_pages()})
-    done = harness("check", *pages)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "passed skip-unbroadcast  on minigrad, accumulate-in-place" in done.stdout
-    assert all(f"passed {page} " in done.stdout for page in pages)
-
-
 @pytest.mark.usefixtures("without_oracles")
 def test_a_page_that_is_wrong_about_an_outcome_ends_with_1(my_breaks: Path) -> None:
     folder = edit_page(

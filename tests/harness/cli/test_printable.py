@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.app import VisibleStream
-from harness.core.vocabulary import visible
+from harness.core.message import visible
 from harness.report import to_json
 from harness.report.terminal import open_console
 from tests.harness.cli.terminal import dialogue

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.core.measurement import Measurement
 from harness.core.message import Message, message
-from harness.core.run import Failure, Measured, Measurement, Run, pack
+from harness.core.run import Failure, Measured, Run, pack
 from harness.core.vocabulary import Alarm, Declined, Phase, Silent, Skipped, Verdict
 from harness.diagnostics import DIAGNOSTICS, Observation, evaluate
 from harness.diagnostics.diagnostic import ONLY_KINKS, ONLY_NAN

@@ -159,8 +159,8 @@ def test_it_sees_neither_the_places_of_the_patch_nor_other_measurements(tmp_path
         (["return 1 / 0"], "ZeroDivisionError in line 7 of diagnostics/slope: division by zero"),
         (["raise SystemExit(0)"], "SystemExit in line 7 of diagnostics/slope"),
         (["import os", "os._exit(0)"], "ProcessExit in the run"),
-        (["while True: pass"], "TimeLimit in the run"),
-        (["import time", "time.sleep(60)"], "TimeLimit in the run"),
+        (["while run.loss == 'uniform': pass"], "TimeLimit in the run"),
+        (["import time", "time.sleep(60 * (run.loss == 'uniform'))"], "TimeLimit in the run"),
         (["return lambda: 1"], "`check` returned function"),
         (
             ["import harness.runs.job as job", "job.encode_or_fail = lambda run: b'forged'"],

@@ -119,6 +119,20 @@ def test_a_shape_is_passed_in_the_accepted_form() -> None:
             assert call(function, arguments, {}) == (2, 3)
 
 
+def test_an_axis_is_passed_as_the_function_takes_it() -> None:
+    def by_keyword(t: str, *, axis: int | None = None) -> list[object]:
+        return [t, axis]
+
+    def by_position(t: str, along: int | None = None) -> list[object]:
+        return [t, along]
+
+    assert call(by_keyword, ("t", 1), {}) == ["t", 1]
+    assert call(by_keyword, ("t",), {"dim": 1}) == ["t", 1]
+    assert call(by_position, ("t",), {"dim": 1}) == ["t", 1]
+    with pytest.raises(TypeError):
+        call(by_position, ("t",), {"keepdim": True})
+
+
 def test_functions_with_open_keywords_get_numpys_names() -> None:
     def anything(**options: object) -> object:
         return options
@@ -193,6 +207,32 @@ def test_a_function_replaces_a_missing_operator(opened: Any) -> None:
     )
     library = opened(text)
     assert np.array_equal((library.leaf(X) * library.leaf(X)).data, X * X)
+
+
+METHODS_ALONE = (("def __add__", "def add"), ("def __mul__", "def mul"))
+
+
+def test_a_method_replaces_a_missing_operator(opened: Any) -> None:
+    library = opened(changed(*METHODS_ALONE))
+    a, b = library.leaf(np.array([2.0, 3.0])), library.leaf(np.array([5.0, 7.0]))
+    library.backward(a * b + a, np.array([1.0, 10.0]))
+    assert library.gradient(a).tolist() == [6.0, 80.0]
+    assert (a * 2.0).data.tolist() == [4.0, 6.0]
+
+
+def test_a_method_of_numbers_replaces_a_missing_operator(opened: Any) -> None:
+    text = changed(
+        ("def __mul__", "def mul"), ("__radd__, __rmul__ =", "__radd__, _ ="), text=SCALAR
+    )
+    library = opened(text.replace("__add__, __mul__\n", "__add__, mul\n"), NUMBERS)
+    a, b = library.leaf(np.array([2.0, 3.0])), library.leaf(np.array([5.0, 7.0]))
+    assert (a * b).data.tolist() == [10.0, 21.0]
+
+
+def test_a_class_named_t_is_not_the_transpose(opened: Any) -> None:
+    library = opened(SOUND.replace("Tensor", "T"), replace(HERE, leaf="T(data)"))
+    with pytest.raises(Unsupported, match="`T`"):
+        _ = library.leaf(np.ones((2, 3))).T
 
 
 def test_configured_names_come_first(opened: Any) -> None:

@@ -58,8 +58,8 @@ def test_what_must_be_passed_is_passed_by_its_name_or_type() -> None:
     def maker(label: str, value: Any, role: Role) -> None: ...
 
     assert forms(maker)[:2] == [
-        "T(value=data, label='x', role=Role.CONSTANT)",
         "T(value=data, label='x', role=Role.LEAF)",
+        "T(value=data, label='x', role=Role.CONSTANT)",
     ]
 
 
@@ -108,6 +108,17 @@ def test_an_engine_of_one_rank_is_found_out(tmp_path: Path, rank: int) -> None:
     check = f"np.array(data, dtype=float)\n        assert self.data.ndim in (0, {rank})"
     found = tried(tmp_path, changed(("np.array(data, dtype=float)", check)))
     assert (found.engine.dialect.kind, found.accumulation.second_backward) == ("arrays", "rebound")
+
+
+def test_methods_may_take_the_place_of_operators(tmp_path: Path) -> None:
+    text = changed(("def __add__", "def add"), ("def __mul__", "def mul"))
+    text = text.replace("def backward(self, g):", "def backward(self):\n" + SEED)
+    found = tried(tmp_path, text)
+    assert found.engine.dialect.backward == "t.mul(Tensor(cotangent)).sum().backward()"
+    assert {"t.mul(u)": "right", "t.add(u)": "right"}.items() <= found.storage.one_op.items()
+
+
+SEED = "        assert self.data.ndim == 0\n        g = 1.0"
 
 
 # ----- Attempts -----

@@ -109,18 +109,23 @@ def coverage() -> dict[str, frozenset[str] | None]:
     return dict(zip(names, called, strict=True))
 
 
+MOST_OTHERS = 16
+"""The number of other probes on which a break is compared with the composed ones: an op in the
+core is reached by 200 shared probes, which run the same rewritten code."""
+
+
 def probes_reaching(page_id: str) -> tuple[Probe, ...]:
-    """The probes of a break's page, and all shared probes that call a function it changes."""
+    """The probes of a break's page, and some of the shared ones that call a function it changes."""
     experiment = prepare(CATALOGUE.page(page_id), CATALOGUE, ENGINE)
     changed = changed_functions(ENGINE.root, ENGINE.sources, experiment.broken.sources)
     names = {probe.name for probe in experiment.probes}
-    others = (
+    others = [
         probe
         for name, probe in CATALOGUE.shared_probes.items()
         if name not in names
         and (changed is None or (called := coverage()[name]) is None or changed & called)
-    )
-    return (*experiment.probes, *others)
+    ]
+    return (*experiment.probes, *others[:: math.ceil(len(others) / MOST_OTHERS) or 1])
 
 
 def assert_behaves_as_it_should(
@@ -148,7 +153,7 @@ def test_broken_and_twin_behave_like_the_break_and_the_clean_engine(page_id: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page_id", BREAKS)
-def test_that_holds_for_every_break_on_every_probe_that_reaches_it(page_id: str) -> None:
+def test_that_holds_for_every_break_on_probes_that_reach_it(page_id: str) -> None:
     """With one loss: for another cotangent, rewritten code has no paths of its own."""
     assert_behaves_as_it_should(page_id, probes_reaching(page_id), ("weighted", None))
 

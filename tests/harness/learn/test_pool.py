@@ -42,7 +42,7 @@ def verdicts(page: str, clue: Clue) -> list[bool]:
     return [clue.probe in committed()[page].get(name, []) for name in names]
 
 
-@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("level", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 def test_the_clues_of_the_par_tell_the_family_of_each_bug_of_a_pool(level: int) -> None:
     level_pool = pool(level)
     assert len({suspect.family for suspect in level_pool.suspects}) >= 3

@@ -53,6 +53,12 @@ def test_a_break_that_nothing_reaches_is_status_1_and_what_is_caught_is_status_0
     assert "half" in matrix("--family", "values")[1]
 
 
+def test_a_matrix_that_is_computed_is_written_as_a_page(matrix: Command, tmp_path: Path) -> None:
+    file = tmp_path / "matrix.html"
+    assert matrix("half", "--html", str(file))[0] == 0
+    assert '<th scope="row"><code>half</code></th>' in file.read_text(encoding="utf-8")
+
+
 def test_several_processes_give_the_same_matrix_as_one(
     matrix: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

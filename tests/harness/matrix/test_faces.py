@@ -177,7 +177,7 @@ def test_markdown_marks_sole_catchers_and_leaves_out_who_was_not_asked() -> None
     text = to_markdown(everything())
     assert "| `alone` | silent-corruption | · | ★ | · | `large`, gradcheck |" in text
     assert "| `caught` | silent-corruption | ● | ● | · | `small`, shape |" in text
-    assert "Pardoned (equivalent): Equivalent \\| here." in text
+    assert "Pardoned (equivalent): Equivalent | here." in text
     text = to_markdown(without_torch())
     assert "| break | outcome | shape | gradcheck | smallest that shows it |" in text
     assert "- `torch`: torch is not installed: get it" in text

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.doctor.diagnosis import Diagnosis
 from harness.report.doctor import MOST_LINES, show_diagnosis
@@ -72,9 +73,43 @@ def test_nothing_judged_is_said() -> None:
     assert "No bug was found" in shown(diagnosis(), everything=True)
 
 
+def test_no_op_is_blamed_if_nothing_came_out_right() -> None:
+    found = replace(diagnosis(defect(1, alike=True)), one_op={"t * t": "empty", "t + t": "filled"})
+    text = shown(found)
+    assert "Calls       Tensor(data); t.grad; b; nothing came out right\n" in text
+    assert "Alike       `sub-sign`\n" in text
+    assert "`op1`" not in text
+    assert "Next        harness show sub-sign\n" in text
+
+
+def test_an_exception_of_the_simplest_probes_casts_doubt_on_the_calls() -> None:
+    outcomes = {"t * t": "TypeError", "t + t": "TypeError", "-t": "right"}
+    text = shown(replace(diagnosis(defect(1)), one_op=outcomes))
+    assert "nothing came out right" not in text
+    assert "even the backward pass of `t * t` raises TypeError" in text
+    assert "write leaf, data, backward and grad in harness.toml" in " ".join(text.split())
+    assert "`op1`" not in text
+    assert "`op1`" in shown(replace(diagnosis(defect(1)), one_op=outcomes | {"t / u": "scaled"}))
+
+
 def test_everything_is_behind_an_option() -> None:
     found = diagnosis(defect(1, alike=True))
     summary, everything = shown(found), shown(found, everything=True)
     for words in ("no such thing", "float64 is stored", "and-another", "The sign of", "[engine]"):
         assert words not in summary
         assert words in everything
+
+
+def test_a_wrong_product_of_numbers_explains_the_other_findings() -> None:
+    outcomes = {"t * u": "filled", "t * 3.0": "filled", "t + u": "right"}
+    of_arrays = replace(diagnosis(defect(1)), one_op=outcomes)
+    assert "`op1`" in shown(of_arrays)
+    text = shown(replace(of_arrays, kind="scalars"))
+    assert "Looks wrong the gradient of `t * u`;" in text
+    assert "`op1`" not in text
+
+
+def test_methods_that_no_operator_calls_are_shown() -> None:
+    text = shown(replace(diagnosis(), misnamed={"__div__": "__truediv__"}))
+    assert "Never runs  `__div__`: name it `__truediv__`\n" in text
+    assert len(text.splitlines()) <= MOST_LINES

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.diagnostics import DIAGNOSTICS
+from harness.report import markdown_table
 from harness.report.documents import (
     DOCUMENTS,
     END,
@@ -117,3 +118,11 @@ def _links(document: str) -> list[Path]:
 
 def _text(document: str) -> str:
     return (ROOT / document).read_text(encoding="utf-8")
+
+
+def test_a_cell_of_a_table_is_one_line_and_may_contain_a_bar() -> None:
+    assert markdown_table(["a", "n"], [["x | y\nz", "1"]], numbers=["n"]) == [
+        "| a | n |",
+        "| --- | ---: |",
+        "| x \\| y z | 1 |",
+    ]

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import harness
-from harness.core.run import Failure, Measured, Measurement, Run, pack
+from harness.core.measurement import Measurement
+from harness.core.run import Failure, Measured, Run, pack
 from harness.core.vocabulary import Phase
 from harness.runs import cache as cache_module
 from harness.runs import cached_runs

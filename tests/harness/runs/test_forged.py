@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.core.run import Measured, MeasurementForm, Quantity, Run, pack
+from harness.core.measurement import MeasurementForm, Quantity
+from harness.core.run import Measured, Run, pack
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
 from harness.runs.cache import Cache

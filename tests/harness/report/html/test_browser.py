@@ -275,8 +275,15 @@ def test_without_javascript_everything_is_shown(browser: Any, file: Path) -> Non
         assert page.locator(".js-only:visible").count() == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "dark"),
+        (1280, "light"),
+        pytest.param(390, "light", marks=pytest.mark.slow),
+        pytest.param(1280, "dark", marks=pytest.mark.slow),
+    ],
+)
 def test_it_fits_a_phone_and_a_desk_and_is_accessible(
     browser: Any, file: Path, width: int, scheme: str
 ) -> None:

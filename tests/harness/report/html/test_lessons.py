@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.core.vocabulary import visible
+from harness.core.message import visible
 from harness.report.html import lesson
 from harness.report.html.document import fill
 from tests.harness.command import harness, hide_oracles

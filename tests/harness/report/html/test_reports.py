@@ -31,13 +31,6 @@ def test_a_matrix_is_a_grid_whose_cells_open(
     assert "has shape" in cell
 
 
-@pytest.mark.usefixtures("few_pages", "without_oracles", "one_host")
-def test_a_matrix_that_is_computed_is_written_as_a_page(tmp_path: Path) -> None:
-    file = tmp_path / "matrix.html"
-    assert harness("matrix", "skip-unbroadcast", "--html", str(file)).returncode in (0, 1)
-    assert '<th scope="row"><code>skip-unbroadcast</code></th>' in text_of(file)
-
-
 @pytest.mark.usefixtures("few_pages", "without_oracles")
 def test_a_diagnosis_names_what_looks_wrong(tmp_path: Path) -> None:
     file, engine = tmp_path / "mine.html", tmp_path / "tiny_engine.py"

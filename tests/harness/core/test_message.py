@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.core.vocabulary import some
+from harness.core.message import some
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,337 @@
+"""Trials of a way to call an engine: how many probes of one op come out right with it.
+
+Nothing is required to be right: an engine may have a bug. Gradients that are right count most, then
+those that scale with the cotangent, then any that are not zero, then a backward pass that ends.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from harness.core.run import NumericArray, message_of
+from harness.engines.engine import Dialect
+from harness.engines.library import names_in, substituted
+from harness.engines.survey.attempts import Attempts, Shape, same
+from harness.engines.survey.forms import STEP, BackwardForm, gradients, guarded
+
+Slopes = tuple[Any, ...]
+"""The derivatives of a probe by `t`, and by `u` if it uses it."""
+
+ONE_OP: dict[str, Callable[[Any, Any], Slopes]] = {
+    "t * t": lambda x, _: (2 * x,),
+    "t + t": lambda x, _: (2 + 0 * x,),
+    "t * u": lambda x, y: (y, x),
+    "t + u": lambda x, y: (1 + 0 * x, 1 + 0 * y),
+    "t - u": lambda x, y: (1 + 0 * x, 0 * y - 1),
+    "t - -t": lambda x, _: (2 + 0 * x,),
+    "-t": lambda x, _: (0 * x - 1,),
+    "t / u": lambda x, y: (1 / y, -x / y**2),
+    "t * 3.0": lambda x, _: (3 + 0 * x,),
+    "t + 3.0": lambda x, _: (1 + 0 * x,),
+    "t ** 2": lambda x, _: (2 * x,),
+    "t.exp()": lambda x, _: (np.exp(x),),
+    "t.tanh()": lambda x, _: (1 - np.tanh(x) ** 2,),
+    "t.relu()": lambda x, _: ((x > 0) + 0 * x,),
+}
+"""Probes of two leaves of one shape, and their derivatives."""
+
+
+class Replacement(NamedTuple):
+    """What a function computes for engines that do not overload the operator."""
+
+    operator: str
+    probe: str
+
+
+_MUL = Replacement("__mul__", "t * u")
+FUNCTIONS = {"mul": _MUL, "multiply": _MUL, "add": Replacement("__add__", "t + u")}
+"""Functions for engines that do not overload operators."""
+
+_ENOUGH = 3
+"""A backward pass that fails on this many probes is not tried on others."""
+
+_CALLED = 2
+_ARGUMENTS = (TypeError, AttributeError)
+"""What an engine raises if it is given a tensor for an array, or an array for a tensor."""
+
+_LONGEST = 120
+"""The length at which an exception is cut, in characters."""
+
+_SECONDS = 1.2
+"""Processor time for the trials of one leaf."""
+
+
+class Score(NamedTuple):
+    """How many probes came out how, the best outcome first, so that scores can be compared."""
+
+    right: int = 0
+    scaled: int = 0
+    """Wrong, but twice as large for twice the cotangent."""
+    filled: int = 0
+    """Neither, but not all zero."""
+    called: int = 0
+    """2 if a backward pass ended and left something that can be read, or failed in the engine's own
+    code; 1 if that was for the type of an argument, perhaps; 0 if the engine does not take it."""
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """Expressions for the value, the backward pass and the gradient, and how the probes ended."""
+
+    score: Score
+    outcomes: dict[str, str]
+    """By probe that the engine can compute: right, scaled, filled, empty, unreadable, or an
+    exception."""
+    value: str = ""
+    backward: str = ""
+    gradient: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every probe that the engine can compute came out right."""
+        return 0 < self.score.right == len(self.outcomes)
+
+    @property
+    def convincing(self) -> bool:
+        """Whether at least half of them did."""
+        return self.score.right > 0 and 2 * self.score.right >= len(self.outcomes)
+
+
+Reading = tuple[str, str, str]
+"""Expressions for the value, the backward pass and the gradient."""
+Gradients = dict[Reading, list[Any]]
+"""The gradients of a probe's leaves, by how they are read."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A leaf of an engine, and the probes that are tried on it."""
+
+    attempts: Attempts
+    dialect: Dialect
+    leaf: str
+    readings: Sequence[str]
+    """Expressions that read a leaf's data."""
+    shape: Shape
+    functions: Sequence[str] = ()
+    """Calls of functions or methods that multiply or add `t` and `u`."""
+    numbers: bool = False
+    """Whether a leaf holds one number, and the backward pass takes no cotangent."""
+
+    @property
+    def probes(self) -> dict[str, Callable[[Any, Any], Slopes]]:
+        """The probes, with those of functions at the end."""
+        return ONE_OP | {
+            call: ONE_OP[op.probe]
+            for call in self.functions
+            for name, op in FUNCTIONS.items()
+            if re.search(rf"\b{name}\(", call)
+        }
+
+    def trial(self, form: BackwardForm) -> Trial:
+        """Try a backward pass on every probe; the gradient is read as most probes allow."""
+        outcomes: dict[str, dict[Reading, str]] = {}
+        failures: dict[str, str] = {}
+        called = 0
+        for probe, slopes in self.probes.items():
+            if len(failures) >= _ENOUGH and not outcomes and called < _CALLED:
+                break
+            weights = self._weights(probe)
+            try:
+                found = self._gradients(form, probe, weights)
+            except _NotComputed:
+                continue
+            except BaseException as error:
+                failures[probe] = _in_words(error)
+                own = self.attempts.note(form.expression, error)
+                called = max(called, own + (own and not isinstance(error, _ARGUMENTS)))
+                continue
+            expected = [s * weights for s in slopes(*_operands(self.shape, probe))]
+            outcomes[probe] = {
+                reading: "right" if _all_same(items, expected) else _filled(items)
+                for reading, items in found.items()
+            }
+            if "right" not in outcomes[probe].values():
+                self._mark_scaled(form, probe, found, outcomes[probe])
+        return _best_reading(outcomes, failures, form, called)
+
+    def _mark_scaled(
+        self, form: BackwardForm, probe: str, first: Gradients, outcomes: dict[Reading, str]
+    ) -> None:
+        if self.numbers or "filled" not in outcomes.values():
+            return
+        try:
+            second = self._gradients(form, probe, 2 * self._weights(probe))
+        except BaseException:
+            return
+        for reading in [reading for reading, outcome in outcomes.items() if outcome == "filled"]:
+            doubled = [2 * item for item in _arrays(first[reading])]
+            if _all_same(_arrays(second.get(reading, [])), doubled):
+                outcomes[reading] = "scaled"
+
+    def _weights(self, probe: str) -> NumericArray:
+        return np.ones(()) if self.numbers else _inputs(self.shape, sum(map(ord, probe)) + 2)
+
+    def _leaf(self, x: NumericArray) -> Any:
+        return self.attempts.value(self.leaf, data=float(x) if self.numbers else x.copy())
+
+    def _gradients(self, form: BackwardForm, probe: str, weights: NumericArray) -> Gradients:
+        """The gradients after one backward pass. Raises _NotComputed without an output."""
+        names = ("t", "u") if "u" in names_in(probe) else ("t",)
+        operands = _operands(self.shape, probe)[: len(names)]
+        leaves = list(map(self._leaf, operands))
+        output = self.attempts.value(probe, **dict(zip(names, leaves, strict=True)))
+        if output is None:
+            raise _NotComputed
+        arguments = {"t": output, "cotangent": weights.copy(), "leaves": leaves}
+        result = self.attempts.evaluate(form.expression, **arguments)
+        read = {"stored": self._stored, "returned": self._returned, "moved": self._moved}
+        return dict(read[form.gradients](form.expression, leaves, result, operands))
+
+    def _stored(
+        self, backward: str, leaves: list[Any], _: Any, __: Any
+    ) -> Iterator[tuple[Reading, list[Any]]]:
+        for value in self.readings:
+            for gradient in gradients(self.dialect.gradient, leaves[0], value):
+                items = [self.attempts.value(gradient, t=leaf) for leaf in leaves]
+                declared = self.dialect.gradient == gradient
+                yield (value, backward, gradient if declared else guarded(gradient)), items
+
+    def _returned(
+        self, backward: str, leaves: list[Any], result: Any, _: Any
+    ) -> Iterator[tuple[Reading, list[Any]]]:
+        returned = result if isinstance(result, list | tuple) else []
+        if len(returned) != len(leaves) or all(item is None for item in returned):
+            raise TypeError("it does not return one gradient for each leaf")
+        yield (self.readings[0], backward, ""), list(returned)
+        for value in self.readings:
+            reading = f"[{substituted(value, 't', 'g')} for g in {backward}]"
+            yield (value, reading, ""), [self.attempts.value(value, t=item) for item in returned]
+
+    def _moved(
+        self, backward: str, leaves: list[Any], _: Any, operands: Sequence[NumericArray]
+    ) -> Iterator[tuple[Reading, list[Any]]]:
+        for value in self.readings:
+            gradient = self.dialect.gradient or f"(before - {value}) / {STEP}"
+            yield (
+                (value, backward, gradient),
+                [
+                    self.attempts.value(gradient, t=leaf, before=x)
+                    for leaf, x in zip(leaves, operands, strict=True)
+                ],
+            )
+
+
+class _NotComputed(Exception):
+    """The engine does not have a probe's op."""
+
+
+def ranked(
+    forms: Sequence[BackwardForm], trial: Callable[[BackwardForm], Trial]
+) -> list[tuple[int, Trial]]:
+    """Return the best forms with their positions, up to the first with which all is right."""
+    end, found = time.process_time() + _SECONDS, []
+    for position, form in enumerate(forms):
+        if time.process_time() > end:
+            break
+        result = trial(form)
+        if result.outcomes:
+            found.append((position, result))
+        if result.complete:
+            break
+    return sorted(found, key=lambda pair: pair[1].score, reverse=True)[:3]
+
+
+def trial_of_pull(attempts: Attempts, pull: str) -> Trial:
+    """Try an expression for a VJP on the probes that arrays can compute."""
+    outcomes: dict[str, dict[Reading, str]] = {}
+    failures: dict[str, str] = {}
+    for probe, slopes in ONE_OP.items():
+        x, y = _operands((3,), probe)
+        weights = _inputs((3,), 2)
+        if attempts.value(probe, t=x, u=y) is None:
+            continue
+
+        def function(t: Any, probe: str = probe, y: NumericArray = y) -> Any:
+            return attempts.evaluate(probe, t=t, u=y)
+
+        try:
+            output, vjp = attempts.evaluate(pull, function=function, data=x.copy())
+            first, second = vjp(weights), vjp(2 * weights)
+        except BaseException as error:
+            attempts.note(pull, error)
+            failures[probe] = _in_words(error)
+            if len(failures) >= _ENOUGH and not outcomes:
+                break
+            continue
+        outcome = _filled([first])
+        if same(first, slopes(x, y)[0] * weights):
+            outcome = "right" if same(output, function(x)) else outcome
+        elif outcome == "filled" and same(second, 2 * np.asarray(first)):
+            outcome = "scaled"
+        outcomes[probe] = {("t", "t", "t"): outcome}
+    return _best_reading(outcomes, failures, BackwardForm("t"))
+
+
+def _best_reading(
+    outcomes: dict[str, dict[Reading, str]],
+    failures: dict[str, str],
+    form: BackwardForm,
+    called: int = 0,
+) -> Trial:
+    """The trial with the reading that has the best score; the first of several."""
+    readings = dict.fromkeys(r for found in outcomes.values() for r in found)
+    trials = []
+    for reading in readings:
+        ended = {probe: found.get(reading, "empty") for probe, found in outcomes.items()}
+        count = list(ended.values()).count
+        read = _CALLED if len(ended) > count("unreadable") else called
+        score = Score(count("right"), count("scaled"), count("filled"), read)
+        trials.append(Trial(score, ended | failures, *reading))
+    nothing = Trial(Score(called=called), failures, backward=form.expression)
+    return max(trials, key=lambda trial: trial.score, default=nothing)
+
+
+# ----- Inputs and outcomes -----
+
+
+def _inputs(shape: Shape, seed: int) -> NumericArray:
+    """Reproducible numbers whose absolute values are between 0.5 and 2; a single one is positive,
+    so that no slope is zero."""
+    rng = np.random.default_rng((21, seed))
+    signs = rng.choice([-1, 1], shape) if shape else 1
+    return np.asarray(rng.uniform(0.5, 2, shape) * signs)
+
+
+def _operands(shape: Shape, probe: str) -> tuple[NumericArray, NumericArray]:
+    seed = sum(map(ord, probe))
+    return _inputs(shape, seed), _inputs(shape, seed + 1)
+
+
+def _all_same(items: Sequence[Any], expected: Sequence[Any]) -> bool:
+    return len(items) == len(expected) and all(map(same, items, expected))
+
+
+def _filled(items: Sequence[Any]) -> str:
+    if any(isinstance(item, bool) for item in items):  # a flag, such as `requires_grad`
+        return "unreadable"
+    try:
+        arrays = _arrays(items)
+    except Exception:  # a foreign object may fail in any way
+        return "unreadable"
+    return "filled" if any(np.any(array) for array in arrays) else "empty"
+
+
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")[:_LONGEST]
+
+
+def _arrays(items: Sequence[Any]) -> list[NumericArray]:
+    """Gradients as arrays, 0 for a missing one."""
+    return [np.asarray(0 if item is None else item, float) for item in items]
