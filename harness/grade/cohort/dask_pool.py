@@ -285,7 +285,8 @@ def _connect(address: str) -> Any:
             "--dask needs distributed, which is not installed",
             "pip install 'breaklab[dask]'",
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors that matter are raised
+    for name in ("distributed", "distributed.client"):  # errors that matter are raised
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     opened: SimpleQueue[Any] = SimpleQueue()
 
     def open_client() -> None:

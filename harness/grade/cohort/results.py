@@ -75,10 +75,12 @@ def enter(out: Path, seed: bytes, settings: Mapping[str, str]) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         draft = out / f".draft-{os.urandom(8).hex()}"
-        write_file(draft, msgspec.json.format(msgspec.json.encode(conditions)), PRIVATE)
-        with suppress(FileExistsError):  # of an earlier run, or of a shard that began just now
-            os.link(draft, out / CONDITIONS)
-        draft.unlink()
+        try:
+            write_file(draft, msgspec.json.format(msgspec.json.encode(conditions)), PRIVATE)
+            with suppress(FileExistsError):  # of an earlier run, or of a shard that began just now
+                os.link(draft, out / CONDITIONS)
+        finally:
+            draft.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(out, error) from None
     require_same(conditions, conditions_in(out), out)
