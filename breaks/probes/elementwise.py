@@ -111,6 +111,11 @@ def gelu_tanh(lib, a=[-1.0, 0.5, 2.0]):
     return lib.nn.GELU(approximate="tanh")(a)
 
 
+def gelu_tanh_function(lib, a=[-1.0, 0.5, 2.0]):
+    """The tanh approximation of the GELU, as a function."""
+    return lib.nn.functional.gelu(a, approximate="tanh")
+
+
 def relu_away_from_zero(a=[-2.0, -0.5, 0.5, 3.0]):
     """A ReLU of numbers on both sides of 0, none near it."""
     return a.relu()

@@ -42,6 +42,24 @@ def skewed_diamond(x=(3,)):
     return h.sigmoid() * h.tanh().tanh().tanh()
 
 
+def reused_product(x=(3,)):
+    """A product used three times, with sums and products alone: h = 3x, then h + h * h."""
+    h = x * 3.0
+    return h + h * h
+
+
+def product_diamond(x=(3,)):
+    """Two paths of equal length from h = 3x, with sums and products alone: 2h * (h + 1)."""
+    h = x * 3.0
+    return (h * 2.0) * (h + 1.0)
+
+
+def skewed_product_diamond(x=(3,)):
+    """A short path from h = 3x and a long one, with sums and products alone."""
+    h = x * 3.0
+    return (h + 1.0) * (((h * 2.0) + 1.0) * 0.5)
+
+
 def nested_sums(x=(3,), y=(3,)):
     """((x + y) + x) + y with equal shapes: additions may pass on the same array."""
     return ((x + y) + x) + y
@@ -81,6 +99,34 @@ def two_graphs_one_leaf(lib, x=[0.5, 1.0, -2.0]):
     x.exp().sum().backward()
     yield {"gradient": x.grad}
     x.tanh().sum().backward()
+    yield {"gradient": x.grad}
+
+
+def product_backward_twice(lib, x=2.0):
+    """Two backward passes from x ** 4 on one graph, with products alone: 32, then 64."""
+    h = x * x
+    loss = h * h
+    loss.backward(retain_graph=True)
+    yield {"gradient": x.grad}
+    loss.backward()
+    yield {"gradient": x.grad}
+
+
+def two_products_one_trunk(lib, x=2.0):
+    """Two losses on h = x * x, 3h and h * h, each with its own backward pass."""
+    h = x * x
+    first, second = h * 3.0, h * h
+    first.backward(retain_graph=True)
+    yield {"gradient": x.grad}
+    second.backward()
+    yield {"gradient": x.grad}
+
+
+def two_products_one_leaf(lib, x=2.0):
+    """Two graphs that share only a leaf, with products alone: 2x, then 3x."""
+    (x * 2.0).backward()
+    yield {"gradient": x.grad}
+    (x * 3.0).backward()
     yield {"gradient": x.grad}
 
 

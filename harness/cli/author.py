@@ -289,7 +289,7 @@ def _compare(
     from harness.check.expectations import check_on_engine
     from harness.experiment.baseline import OpenContext
     from harness.experiment.lab import compare_pages
-    from harness.report.pages import show_comparison
+    from harness.report.pages import show_absent, show_comparison
 
     reports: list[Report] = []
     findings: list[Finding] = []
@@ -299,6 +299,9 @@ def _compare(
         reports.append(report)
         new = list(check_on_engine(page, report, named=page.id in ids))
         findings += new
-        if not session.json:
+        if not session.json and (report.headline != "does-not-apply" or new or ids):
             show_comparison(session.console, report, new)
+    absent = sum(report.headline == "does-not-apply" for report in reports)
+    if absent and not (session.json or ids):
+        show_absent(session.console, absent)
     return reports, findings

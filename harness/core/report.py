@@ -214,6 +214,9 @@ class Report(msgspec.Struct, frozen=True):
     """Why the patch is not the change that the page describes; then nothing is judged."""
     partial: Message | None = None
     """Set if the patch changes only some of the branches that store a gradient."""
+    unjudged: list[str] = []
+    """On another engine on which the break does not show: the probes that would show it, as the
+    page states, and that this engine cannot run."""
     resembles: list[str] = []
     """The probes on which the unbroken engine already gives the break's wrong results."""
     why: str = ""
@@ -241,8 +244,11 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def judged(self) -> bool:
-        """Whether some run executed the patched code, so that anything is known about the break."""
-        return any(run.outcome != "not-reached" for run in self.runs)
+        """Whether some run executed the patched code, so that anything is known about the break.
+
+        If no input that shows it can be run, nothing is known.
+        """
+        return not self.unjudged and any(run.outcome != "not-reached" for run in self.runs)
 
     def without(self, diagnostics: Collection[str]) -> Report:
         """Return the report as if these diagnostics caught nothing."""

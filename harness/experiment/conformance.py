@@ -9,13 +9,13 @@ probe runs alone, in a new process.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
-from harness.answer_key.outcome import MEASUREMENTS, judge
+from harness.answer_key.outcome import MEASUREMENTS, Judgement, judge
 from harness.core.errors import BreaklabError, InternalError
 from harness.core.message import EMPTY, Kind, Message, message, verbatim
 from harness.core.run import LIMITS, Array, Failure, FailureOrigin, Run, pack
@@ -173,8 +173,12 @@ def _fit(probe: Probe, run: Run, correct: Mapping[Loss | None, Run], loss: Loss 
         return Fit(run.probe, "unjudged", reason, "probe")
     if run.failure:
         return _fit_failure(run.probe, _without_addresses(run.failure))
+    own, run = _as_stored(own, run), msgspec.structs.replace(run, reached=[0])
     siblings = [_as_stored(other, run) for name, other in correct.items() if name != loss]
-    judged = judge(msgspec.structs.replace(run, reached=[0]), _as_stored(own, run), siblings)
+    judged = judge(run, own, siblings)
+    if judged.kind == "dtype" or (judged.kind == "shape" and _is_forward(judged)):
+        numbers = judge(*_in_one_form(run, own), siblings)
+        judged = numbers if numbers.kind in ("value", "non-finite") else judged
     if judged.outcome == "convention":
         return Fit(run.probe, "fits", judged.evidence, "convention")
     if judged.outcome == "disguised-correct":
@@ -186,13 +190,75 @@ def _fit(probe: Probe, run: Run, correct: Mapping[Loss | None, Run], loss: Loss 
             "{difference}: an epsilon, or a different precision", difference=judged.evidence
         )
         return Fit(run.probe, "differs", slight)
-    first = judged.first_divergence
-    is_forward = (first is not None and first.kind is Kind.OUTPUT) or (
-        judged.kind == "shape" and judged.entry == "loss"
-    )
-    if is_forward or judged.kind == "dtype":
+    is_form = judged.kind in ("dtype", "shape")
+    is_choice = is_form or not (probe.is_arithmetic or _has_own_nan(run, own))
+    if judged.kind == "dtype" or (_is_forward(judged) and is_choice):
         return Fit(run.probe, "differs", judged.evidence)
     return Fit(run.probe, "bug", judged.evidence, judged.kind or "")
+
+
+def _is_forward(judged: Judgement) -> bool:
+    """Whether the output differs, so that the gradients may be right for what is computed."""
+    first = judged.first_divergence
+    return (first is not None and first.kind is Kind.OUTPUT) or (
+        judged.kind == "shape" and judged.entry == "loss"
+    )
+
+
+def _has_own_nan(run: Run, correct: Run) -> bool:
+    """Whether a number is a NaN that is not one in the correct run."""
+    pairs = [(one.numpy(), other.numpy()) for one, other in _pairs(run, correct)]
+    return any(
+        one.shape == other.shape and bool((np.isnan(one) & ~np.isnan(other)).any())
+        for one, other in pairs
+    )
+
+
+def _pairs(run: Run, correct: Run) -> Iterator[tuple[Array, Array]]:
+    """Yield the arrays that both runs have: the outputs, gradients and entries of the log."""
+    entries: Iterable[tuple[Mapping[str, Array | None], Mapping[str, Array | None]]] = (
+        ({"": run.output}, {"": correct.output}),
+        (run.gradients, correct.gradients),
+        *zip(run.log, correct.log, strict=False),
+    )
+    for own, others in entries:
+        for name, other in others.items():
+            if (one := own.get(name)) and other:
+                yield one, other
+
+
+def _in_one_form(run: Run, correct: Run) -> tuple[Run, Run]:
+    """Return both runs with the numbers of each pair of arrays in one shape and one dtype.
+
+    Arrays of the same size take the shape of the correct one, and floats the lower precision.
+    """
+
+    def alike(one: Array | None, other: Array | None) -> tuple[Array | None, Array | None]:
+        if not (one and other):
+            return one, other
+        own, correct = one.numpy(), other.numpy()
+        if own.size == correct.size:
+            own = own.reshape(correct.shape)
+        lower = own.dtype.kind == "f" and own.dtype.itemsize < correct.dtype.itemsize
+        dtype = own.dtype if lower else correct.dtype
+        with np.errstate(all="ignore"):
+            return pack(own.astype(dtype)), pack(correct.astype(dtype))
+
+    def convert(position: int, this: Run) -> Run:
+        def pick(name: str, own: Mapping[str, Any], others: Mapping[str, Any]) -> Array | None:
+            return alike(own.get(name), others.get(name))[position]
+
+        logs = list(zip(run.log, correct.log, strict=False))
+        return msgspec.structs.replace(
+            this,
+            output=alike(run.output, correct.output)[position],
+            gradients={n: pick(n, run.gradients, correct.gradients) for n in this.gradients},
+            log=[{n: pick(n, *pair) for n in pair[position]} for pair in logs],
+            leaf_log=[],
+            large=[],
+        )
+
+    return convert(0, run), convert(1, correct)
 
 
 def _without_addresses(failure: Failure) -> Failure:

@@ -102,12 +102,17 @@ def usable(experiment: Experiment, baseline: Baseline) -> Experiment:
 
     fits = fit(experiment.clean, experiment.with_guards().probes, baseline)
     names = usable_probes(fits.values())
-    left_out = {probe.name: fits[probe.name].reason for probe in experiment.probes}
+    left_out = {p.name: fits[p.name].reason for p in experiment.probes if p.name not in names}
+    others = [other for name, other in experiment.stand_ins.items() if name in left_out]
+    running = usable_probes(fit(experiment.clean, others, baseline).values())
+    stand_ins = {n: other for n, other in experiment.stand_ins.items() if other.name in running}
+    probes = (stand_ins.get(probe.name, probe) for probe in experiment.probes)
     return replace(
         experiment,
-        probes=tuple(probe for probe in experiment.probes if probe.name in names),
+        probes=tuple(probe for probe in probes if probe.name in names | running),
         guards=tuple(probe for probe in experiment.guards if probe.name in names),
-        left_out={name: reason for name, reason in left_out.items() if name not in names},
+        stand_ins=stand_ins,
+        left_out={name: reason for name, reason in left_out.items() if name not in stand_ins},
     )
 
 
@@ -365,8 +370,10 @@ def _report(
     foreign = experiment.foreign  # a page makes claims only about its own engine
     unclaimed = foreign or experiment.rewritten or not names
     claims = [] if unclaimed else compare_claims(experiment.page, experiment.variant, names, runs)
-    partial = None
+    partial, unjudged = None, list[str]()
     if foreign:
+        if not any(run.outcome in WRONG for run in runs):
+            unjudged = [name for name in experiment.left_out or () if experiment.shows_on(name)]
         from harness.experiment.placement import partial_change
 
         partial = partial_change(experiment.clean, experiment.broken.sites)
@@ -388,6 +395,7 @@ def _report(
         missing=baseline.missing(),
         left_out=dict(experiment.left_out or {}),
         partial=partial,
+        unjudged=unjudged,
     )
     ends = [(run.probe, run.loss, run.outcome) for run in runs]
     return msgspec.structs.replace(report, **quotable(experiment, ends))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import msgspec
@@ -20,7 +20,7 @@ from harness.core.errors import (
 from harness.core.message import Message, lines, message
 from harness.core.report import EngineReport, SiteReport
 from harness.core.site import Site
-from harness.core.vocabulary import Loss, Outcome
+from harness.core.vocabulary import LOSSES, Loss, Outcome
 from harness.engines.engine import Engine
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break, Operator, PatchFront, ProbedFront, Question
@@ -75,6 +75,8 @@ class Experiment(PatchedEngine):
     guards: tuple[Probe, ...] = ()
     """Probes on which the page says that the break does not show: a patch that changes a foreign
     engine's result on one of them is not the change that the page describes."""
+    stand_ins: Mapping[str, Probe] = field(default_factory=dict)
+    """Probes that replace the named ones on a foreign engine that cannot run those."""
     left_out: Mapping[str, Message] | None = None
     """Probes that cannot be used to judge the engine, and why; None before they are known."""
     questions: tuple[Question, ...] = ()
@@ -87,7 +89,8 @@ class Experiment(PatchedEngine):
 
     @cached_property
     def _by_name(self) -> dict[str, Probe]:
-        return {probe.name: probe for probe in (*self.guards, *self.probes)}
+        probes = *self.stand_ins.values(), *self.guards, *self.probes
+        return {probe.name: probe for probe in probes}
 
     def probe(self, name: str) -> Probe:
         """Return the probe of that name."""
@@ -119,7 +122,14 @@ class Experiment(PatchedEngine):
     def expected(self, probe: str, loss: Loss | None) -> Outcome | None:
         """Return the outcome that the page states for engines with this kind of accumulation."""
         like = self.clean.like if self.foreign else None
+        replaced = (name for name, other in self.stand_ins.items() if other.name == probe)
+        probe = next(replaced, probe)
         return self.page.expected(self.variant or like, probe, loss)
+
+    def shows_on(self, probe: str) -> bool:
+        """Whether the page states that the break shows on a probe, with some loss."""
+        stated = {self.expected(probe, loss) for loss in (*LOSSES, None)}
+        return bool(stated & {"crash", "silent-corruption"})
 
     @property
     def unpatched(self) -> Engine:
@@ -152,7 +162,8 @@ def prepare(
         probes=catalogue.probes_for(page, probes),
     )
     if experiment.foreign:
-        return replace(experiment, guards=_guards(experiment, catalogue))
+        guards, stand_ins = _guards(experiment, catalogue), _stand_ins(experiment, catalogue)
+        return replace(experiment, guards=guards, stand_ins=stand_ins)
     if isinstance(page.front, Break) and not (variant or probes):
         return replace(experiment, questions=page.front.ask)
     return experiment
@@ -175,6 +186,16 @@ def _guards(experiment: Experiment, catalogue: Catalogue) -> tuple[Probe, ...]:
         for probe in catalogue.probes_for(experiment.page)
         if any(experiment.expected(probe.name, loss) == DISGUISED for loss in probe.losses)
     )
+
+
+def _stand_ins(experiment: Experiment, catalogue: Catalogue) -> dict[str, Probe]:
+    """Return the probes that may replace probes of the experiment and are not among these."""
+    names = {probe.name for probe in experiment.probes}
+    return {
+        name: catalogue.shared_probes[other]
+        for name, other in catalogue.conventions.stand_ins.items()
+        if name in names and other not in names
+    }
 
 
 def clean_engine(engine: Engine, variant: Page | None) -> Engine:

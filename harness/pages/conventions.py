@@ -39,6 +39,10 @@ class Conventions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The variant that adds gradients into a buffer, in place."""
     unbroadcasting_probe: str | None = None
     """The probe that shows whether an engine un-broadcasts."""
+    second_backward_probe: str | None = None
+    """The probe that shows what a second backward pass on one graph adds."""
+    stand_ins: dict[str, str] = {}
+    """Shared probes, and those that replace them on an engine that lacks an operation of theirs."""
     controls: Controls = Controls()
     sources: dict[str, str] = {}
     """Abbreviations of sources, and what each stands for."""
@@ -48,6 +52,8 @@ class Conventions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Conventions(
             in_place=self.in_place or other.in_place,
             unbroadcasting_probe=self.unbroadcasting_probe or other.unbroadcasting_probe,
+            second_backward_probe=self.second_backward_probe or other.second_backward_probe,
+            stand_ins={**other.stand_ins, **self.stand_ins},
             controls=self.controls.or_those(other.controls),
             sources={**other.sources, **self.sources},
         )

@@ -115,6 +115,16 @@ class Probe:
         return "retain_graph" in keywords
 
     @property
+    def is_arithmetic(self) -> bool:
+        """Whether it computes one output from its leaves with nothing but `+ - * / **`."""
+        operators = ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop
+        plain = ast.Name, ast.Constant, ast.expr_context, ast.Return, ast.Assign, ast.Expr
+        return self.kind == "gradient" and all(
+            isinstance(node, (*operators, *plain)) and not isinstance(node, ast.MatMult)
+            for node in self._body
+        )
+
+    @property
     def losses(self) -> tuple[Loss | None, ...]:
         """The losses to run with; a probe of steps computes its own (None)."""
         return LOSSES if self.kind == "gradient" else (None,)

@@ -432,6 +432,12 @@ def _comparison(report: Report, say: Language) -> Text:
     if not report.runs:
         line = say("Nothing was judged: no probe of this page can run on this engine.")
         return Text(line, "bold red")
+    if report.unjudged:
+        line = say(
+            "Not judged on the inputs that show it: this engine cannot run {probes}.",
+            probes=some(report.unjudged, say),
+        )
+        return Text(line, "bold red")
     if not report.judged:
         return Text(say("Nothing was judged: no probe runs the changed code."), "bold red")
     if not stated:

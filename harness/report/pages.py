@@ -283,11 +283,15 @@ def show_comparison(console: Screen, report: Report, findings: Sequence[Finding]
     """Print a break's headline on a foreign engine, its agreement with the page, and findings."""
     same, stated = report.agreement
     line = outcome_text(report.headline)
+    if report.unjudged:
+        line = Text("not judged on the inputs that show it", "yellow")
     line.append(f"  {report.break_}", "bold")
     if report.sites:
         line.append(f"  {counted(len(report.sites), 'site')}", "dim")
     if stated:
         line.append(f"  {same} of {stated} runs as the page says")
+        others = dict.fromkeys(run.probe for run in report.runs if run.agrees is False)
+        line.append(f", not {', '.join(others)}" if others else "")
     elif report.left_out:
         line.append(f"  {next(iter(report.left_out.values()))}", "dim")
     console.print(line, soft_wrap=True)
@@ -295,6 +299,12 @@ def show_comparison(console: Screen, report: Report, findings: Sequence[Finding]
         console.print(Text(f"    in part: {report.partial}", "yellow"), soft_wrap=True)
     for finding in findings:
         _show_finding(console, finding)
+
+
+def show_absent(console: Console, count: int) -> None:
+    """Print how many breaks have no site in a foreign engine."""
+    have = "break has" if count == 1 else "breaks have"
+    console.print(Text(f"{count} {have} no site in this engine.", "dim"))
 
 
 def show_nothing_judged(console: Console, engine: str) -> None:

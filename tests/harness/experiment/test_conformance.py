@@ -119,6 +119,44 @@ def test_another_meaning_of_a_name_differs(baseline: Baseline) -> None:
     assert str(found.reason).startswith("the output")
 
 
+NO_CHOICE = {
+    "2 - x is computed as x - 2": (
+        (
+            "    def sum(",
+            "    def __rsub__(self, other):\n        return self + -other\n\n    def sum(",
+        ),
+        *("number-minus", "value", "the output is"),
+    ),
+    "tanh of a large number is a NaN": (
+        (
+            "    def sum(",
+            "    def tanh(self):\n"
+            "        t = np.sinh(self.data) / np.cosh(self.data)\n"
+            "        return Tensor(t, (self,), (lambda g: g * (1 - t * t),))\n\n"
+            "    def sum(",
+        ),
+        *("tanh-far-out", "non-finite", "the output is [nan, 0, nan]"),
+    ),
+    "a gradient in another precision is doubled": (
+        ("g * (self.data > 0)", "(2 * g * (self.data > 0)).astype(np.float32)"),
+        *("relu-of-positives", "value", "a.grad is [2, 2, 2], expected [1, 1, 1]"),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", NO_CHOICE)
+def test_a_wrong_number_is_no_convention(baseline: Baseline, bug: str) -> None:
+    change, probe, kind, evidence = NO_CHOICE[bug]
+    found = verdict(baseline, changed(change), probe)
+    assert (found.verdict, found.kind) == ("bug", kind)
+    assert evidence in str(found.reason)
+
+
+def test_a_right_gradient_in_another_precision_differs(baseline: Baseline) -> None:
+    text = changed(("g * (self.data > 0)", "(g * (self.data > 0)).astype(np.float32)"))
+    assert verdict(baseline, text, "relu-of-positives").verdict == "differs"
+
+
 def test_an_epsilon_differs_and_is_called_one(baseline: Baseline) -> None:
     text = changed(("lambda g: g * (self.data > 0)", "lambda g: g * (1 + 1e-7) * (self.data > 0)"))
     found = verdict(baseline, text, "relu-away-from-zero")
