@@ -25,7 +25,15 @@ from harness.core.message import Message
 from harness.core.report import SiteReport
 from harness.core.rounding import agree
 from harness.core.run import Array, Failure, Run, TraceStep
-from harness.doctor.roots import Feature, Root, extended, features_of, find_roots, place_of
+from harness.doctor.roots import (
+    Feature,
+    Root,
+    extended,
+    features_of,
+    find_roots,
+    has_own_rules,
+    place_of,
+)
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline, RunId
 from harness.experiment.conformance import Fit
@@ -256,7 +264,10 @@ def find_defects(
     inside = baseline.inside(find_engine(), gradients)
     walks |= {name: run.trace for (name, _), run in inside.items()}
     features = {name: features_of(probe, walks[name]) for name, probe in observed.probes.items()}
-    right = [probe.name for probe in judged if probe.name not in bugs]
+    if engine.dialect.kind == "scalars":
+        own = {name for name in bugs if has_own_rules(features[name], engine)}
+        bugs = {name: item for name, item in bugs.items() if name in own} or bugs
+    right = [probe.name for probe in judged if fits[probe.name].verdict == "fits"]
     sizes = {name: len(walks[name]) or _LOOP for name in bugs}
     roots = find_roots(sizes, right, features)
     called = _called(engine, judged, baseline)

@@ -11,18 +11,18 @@ from enum import StrEnum
 from typing import Literal
 
 import msgspec
-import numpy as np
 
 from harness.core.errors import BreaklabError, DoesNotApply
 from harness.core.message import EMPTY, Message, verbatim
 from harness.core.report import SiteReport
 from harness.doctor.defects import Defect, find_defects
+from harness.doctor.roots import runs_site, shape_of
 from harness.engines.survey import CallingDoubt, Reducer, ShapeChange, doubt_of
 from harness.experiment.baseline import Baseline, Context, OpenContext
 from harness.experiment.conformance import Fit, fit
 from harness.experiment.exploration import Exploration, explore
 from harness.experiment.lab import misplacement
-from harness.experiment.patching import prepare
+from harness.experiment.patching import Experiment, prepare
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
@@ -36,7 +36,9 @@ class Applicability(StrEnum):
     UNTRIED = "untried"
     """None of its probes can run on the engine, so its sites were not searched for."""
     UNJUDGED = "unjudged"
-    """It has a site, but no probe that can judge it."""
+    """It has a site, but no probe that runs the site and can show the break."""
+    PRESENT = "present"
+    """The unbroken engine already has this bug."""
     ABSENT = "absent"
     """The engine does not have the code that it changes."""
     DIFFERENT = "different"
@@ -159,6 +161,8 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         if doubt and doubt.exception
         else find_defects(exploration.engine, everything, all_fits, catalogue, baseline)
     )
+    present = {alike.break_ for defect in defects for alike in defect.alike}
+    context = OpenContext(catalogue, exploration.engine, baseline)
     return Diagnosis(
         schema=1,
         engine=f"{exploration.target.module}:{exploration.name}",
@@ -170,14 +174,16 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
             exploration.storage.dtype,
             exploration.accumulation.reads_late,
         ),
-        accumulation=_accumulation(exploration),
+        accumulation=_accumulation(
+            exploration, fits.get(catalogue.conventions.second_backward_probe or "")
+        ),
         unbroadcasting=_unbroadcasting(
             exploration, fits.get(catalogue.conventions.unbroadcasting_probe or "")
         ),
         reducers=exploration.reducers,
         ops=exploration.steps[-1].ops,
         probes=list(fits.values()),
-        breaks=list(_applications(fits, OpenContext(catalogue, exploration.engine, baseline))),
+        breaks=list(_applications(fits, present, context)),
         settings=settings_of(exploration),
         own=[f for name, f in all_fits.items() if name not in fits and f.verdict == "bug"],
         defects=defects,
@@ -225,10 +231,7 @@ def _design(probe: Probe, fits: dict[str, Fit], exploration: Exploration) -> str
 
 
 def _ranks(probe: Probe) -> set[int]:
-    return {
-        np.ndim(np.asarray(leaf.values)) if leaf.shape is None else len(leaf.shape)
-        for leaf in probe.leaves
-    }
+    return {len(shape_of(leaf)) for leaf in probe.leaves}
 
 
 def _interface(exploration: Exploration) -> Iterator[tuple[str, str]]:
@@ -245,11 +248,14 @@ def _interface(exploration: Exploration) -> Iterator[tuple[str, str]]:
         yield "functions", ", ".join(dialect.functions)
 
 
-def _accumulation(exploration: Exploration) -> Accumulation:
+def _accumulation(exploration: Exploration, twice: Fit | None) -> Accumulation:
+    """Return how gradients are accumulated; `twice` is the fit of a probe with two passes."""
     found, unsummed = exploration.accumulation, exploration.steps[-1].unsummed
+    is_wrong = twice is not None and twice.kind in ("value", "second-backward")
+    adds = found.second_backward in ("in place", "rebound")
     return Accumulation(
         found.initial_gradient,
-        found.second_backward,
+        "too much" if adds and is_wrong else found.second_backward,
         found.shares_memory,
         unsummed.get("leaf", ""),
         unsummed.get("inside", ""),
@@ -276,10 +282,18 @@ def _unbroadcasting(exploration: Exploration, stretched: Fit | None) -> Unbroadc
 # ----- Breaks -----
 
 
-def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Application]:
+def _applications(
+    fits: dict[str, Fit], present: Collection[str], context: Context
+) -> Iterator[Application]:
+    """Yield whether each break can be tried; `present` are those that the engine already has."""
     pages, _ = context.catalogue.pages
+    called = _called_functions(fits, context)
     for page in pages:
         if not isinstance(page.front, Break):
+            continue
+        if page.id in present:
+            reason = "the engine already has this bug"
+            yield Application(page.id, [], [], reason, Applicability.PRESENT)
             continue
         try:
             if not page.probes and not _split(page, fits, context)[0]:
@@ -296,23 +310,52 @@ def _applications(fits: dict[str, Fit], context: Context) -> Iterator[Applicatio
             problem = error.problem.splitlines()[0]
             yield Application(page.id, [], [], problem, Applicability.DIFFERENT)
             continue
-        fitting, lacking = _split(page, fits, context)
-        reason = "" if fitting else f"no probe of the page can run on it: {lacking}"
-        if misplaced := fitting and misplacement(experiment, context.baseline):
-            fitting, reason = [], str(misplaced)
-        kind = Applicability.USABLE if fitting else Applicability.UNJUDGED
-        yield Application(page.id, experiment.sites, fitting, reason, kind)
+        yield _application(experiment, fits, called, context)
+
+
+def _application(
+    experiment: Experiment, fits: dict[str, Fit], called: Collection[str], context: Context
+) -> Application:
+    """Return whether a break with a site can be judged."""
+    page, sites = experiment.page, experiment.sites
+    running = [site for site in sites if runs_site(site, called, context.engine)]
+    fitting, lacking = _split(page, fits, context)
+    reason = "" if fitting else f"no probe of the page can run on it: {lacking}"
+    if fitting and not running:
+        fitting, reason = [], "no probe that is right on the engine runs this code"
+    stated = any(map(experiment.shows_on, (probe.name for probe in experiment.probes)))
+    if fitting and stated and not any(map(experiment.shows_on, fitting)):
+        fitting, reason = [], f"no probe that shows the break can run on it: {lacking}"
+    if misplaced := fitting and misplacement(experiment, context.baseline):
+        fitting, reason = [], str(misplaced)
+    kind = Applicability.USABLE if fitting else Applicability.UNJUDGED
+    return Application(page.id, running or sites, fitting, reason, kind)
+
+
+def _called_functions(fits: dict[str, Fit], context: Context) -> frozenset[str]:
+    """Return the functions of the engine that the probes call on which it is right."""
+    shared = context.catalogue.shared_probes
+    probes = [shared[name] for name, item in fits.items() if item.verdict in ("fits", "bug")]
+    covered = context.baseline.coverage(context.engine, probes)
+    return frozenset().union(*filter(None, covered))
 
 
 def _split(page: Page, fits: dict[str, Fit], context: Context) -> tuple[list[str], str]:
-    """Return the page's probes that can run on the engine, and why others cannot."""
+    """Return the page's probes that can run on the engine, and why others cannot.
+
+    A probe that cannot is replaced by its stand-in, if that can.
+    """
     probes = context.catalogue.probes_for(page)
     own = [probe for probe in probes if probe.name not in fits or probe in page.probes]
     all_fits = {**fits, **(fit(context.engine, own, context.baseline) if own else {})}
-    items = [all_fits[probe.name] for probe in probes]
-    reasons = (str(item.reason) for item in items if item.verdict != "fits")
-    lacking = next(reasons, "the page has none")
-    return [item.probe for item in items if item.verdict == "fits"], lacking
+    stand_ins = context.catalogue.conventions.stand_ins
+    running, reasons = [], list[str]()
+    for probe in probes:
+        names = probe.name, stand_ins.get(probe.name, "")
+        fitting = [name for name in names if name in all_fits and all_fits[name].verdict == "fits"]
+        running += fitting[:1]
+        reasons += [] if fitting else [str(all_fits[probe.name].reason)]
+    return list(dict.fromkeys(running)), reasons[0] if reasons else "the page has none"
 
 
 # ----- Settings -----

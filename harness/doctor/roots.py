@@ -28,7 +28,7 @@ import numpy as np
 from harness.core.report import SiteReport
 from harness.core.run import TraceStep
 from harness.engines.engine import Engine
-from harness.pages.probe import Probe
+from harness.pages.probe import Leaf, Probe
 from harness.patch.scope import OPERATIONS, is_operation
 from harness.patch.side import quiet_parse
 
@@ -84,6 +84,34 @@ def features_of(probe: Probe, walk: Sequence[TraceStep]) -> frozenset[Feature]:
     if not walk:
         return frozenset(Feature(op) for op in _ops_named(probe))
     return frozenset(_features(walk))
+
+
+def has_own_rules(features: AbstractSet[Feature], engine: Engine) -> bool:
+    """Whether an engine of single numbers has a rule of its own for all that these features name.
+
+    NumPy composes other ops, such as a product of matrices, and broadcasts, so that the features of
+    the arrays are not those of the numbers.
+    """
+    defined = {
+        scope.rpartition(".")[2].strip("_").casefold()
+        for text in engine.sources.values()
+        for scope in _scopes(text).values()
+    }
+
+    def is_defined(op: str) -> bool:
+        if op in OPERATIONS:
+            return any(is_operation(name, op) for name in defined)
+        return op in defined
+
+    details = {feature.detail for feature in features}
+    return details.isdisjoint((Use.CREATED, Use.STRETCHED)) and all(
+        is_defined(feature.op) for feature in features if feature.op
+    )
+
+
+def shape_of(leaf: Leaf) -> tuple[int, ...]:
+    """Return the shape of a leaf of a probe."""
+    return np.shape(np.asarray(leaf.values)) if leaf.shape is None else leaf.shape
 
 
 def _features(walk: Sequence[TraceStep]) -> Iterator[Feature]:
@@ -272,6 +300,8 @@ def place_of(
     failed = Counter(function for functions in own for function in functions)
     passed = Counter(function for functions in others for function in functions)
     sites = {function: _site(function, engine) for function in failed}
+    for function in [f for f, site in sites.items() if site.scope.endswith("__del__")]:
+        del failed[function]  # Python calls it whenever an object is freed
     named = [function for function in failed if _is_of(sites[function], root)]
 
     def rank(function: str) -> tuple[int, int, bool, int, str]:
@@ -298,6 +328,32 @@ def _site(function: str, engine: Engine) -> SiteReport:
     file = Path(path).relative_to(engine.root).as_posix()
     scopes = _scopes(engine.sources[file])
     return SiteReport(file, int(line), scopes.get(int(line), ""))
+
+
+def runs_site(site: SiteReport, called: Collection[str], engine: Engine) -> bool:
+    """Whether the innermost function around a site is called.
+
+    A site outside functions, such as a table of rules, always runs.
+    """
+    around = _starts(engine.sources[site.file]).get(site.line)
+    lines = {
+        int(function.rsplit(":", 2)[1])
+        for function in called
+        if (engine.root / site.file).as_posix() == Path(function.rsplit(":", 2)[0]).as_posix()
+    }
+    return around is None or around in lines
+
+
+@lru_cache(maxsize=64)
+def _starts(source: str) -> dict[int, int]:
+    """Return the first line of the innermost function around each line that is in one."""
+    starts: dict[int, int] = {}
+    for node in ast.walk(quiet_parse(source)):  # breadth first: outer functions come first
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                starts[line] = first
+    return starts
 
 
 @lru_cache(maxsize=64)

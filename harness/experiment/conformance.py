@@ -51,7 +51,7 @@ class Fit(msgspec.Struct, frozen=True):
     """The reason, or the evidence."""
     kind: str = ""
     """The kind of a bug: crash, shape, value, aliased, mutated-input ... Of the others: refusal,
-    convention, adapter, probe, limit, not-reproducible."""
+    convention, adapter, probe, limit, not-reproducible, second-backward."""
     file: str = ""
     """If it failed: the engine's file, below its root, that was being executed."""
     line: int = 0
@@ -159,7 +159,8 @@ def _fit_probe(
             "{evidence}: its backward pass has no option to retain the graph",
             evidence=item.reason,
         )
-        return msgspec.structs.replace(item, verdict="differs", reason=reason, kind="")
+        kind = "second-backward" if item.kind == "value" else ""
+        return msgspec.structs.replace(item, verdict="differs", reason=reason, kind=kind)
     return item
 
 

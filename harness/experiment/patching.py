@@ -194,7 +194,7 @@ def _stand_ins(experiment: Experiment, catalogue: Catalogue) -> dict[str, Probe]
     return {
         name: catalogue.shared_probes[other]
         for name, other in catalogue.conventions.stand_ins.items()
-        if name in names and other not in names
+        if name in names and other not in names and other in catalogue.shared_probes
     }
 
 

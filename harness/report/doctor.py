@@ -143,6 +143,9 @@ _SECOND = {
     "returned": "gradients are returned, not stored, so nothing is accumulated",
     "in place": "a second backward pass adds into the same array",
     "rebound": "a second backward pass makes a new array",
+    "too much": (
+        "a second backward pass on the same graph adds too much, since results keep gradients"
+    ),
     "replaced": "a second backward pass replaces the gradient instead of adding to it",
     "refused": "a second backward pass is refused",
 }
@@ -475,6 +478,7 @@ def _show_breaks(console: Screen, diagnosis: Diagnosis) -> None:
     for kind, title in (
         (Applicability.UNTRIED, "have no probe that can run on it:"),
         (Applicability.ABSENT, "change code that it does not have:"),
+        (Applicability.PRESENT, "are bugs that it already has:"),
     ):
         if names := [item.break_ for item in by_kind[kind]]:
             text = f"{len(names)} {title}"

@@ -391,8 +391,8 @@ def show_resemblance(console: Screen, report: Report) -> None:
 def _resemblance(report: Report, say: Language) -> Text:
     probes = ", ".join(f"`{probe}`" for probe in report.resembles)
     line = say(
-        "Your engine already behaves like this break on {probes}: it gives the same wrong results "
-        "without it.",
+        "Your engine already has this bug: it gives the same wrong results without the break on "
+        "{probes}.",
         probes=probes,
     )
     return Text(line, "bold red")
