@@ -1,4 +1,4 @@
-"""The check of an operator: each mutant of its rule survives one suite and dies by the other."""
+"""The check of an operator: each mutant of its rule survives one suite, and the other kills it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_operator(page: Page, context: Context) -> Iterator[Finding]:
         problem = f"the suites cannot be run: {result.problem}"
         yield Finding(page.path, weak.line, problem, "correct the rule or the suites")
     for test in result.failed:
-        problem = f"`{test}` fails on the rule without a change"
+        problem = f"`{test}` fails on the unchanged rule"
         yield Finding(page.path, weak.line, problem, "correct the rule or the test")
     for fate in result.fates:
         if fate.weak:

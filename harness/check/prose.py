@@ -333,13 +333,13 @@ EXERCISE_SECTIONS: Mapping[str, str] = {
     "References": _REFERENCES,
 }
 OPERATOR_SECTIONS: Mapping[str, str] = {
-    "The slip": "What is written in place of what, and how one comes to write it. Each hunk of the "
-    "```diff block is applied at each of its sites alone; its scope is `rule.backward`, "
+    "The slip": "What is written instead of what, and how the slip happens. Each hunk of the "
+    "```diff block is applied at one site at a time; its scope is `rule.backward`, "
     "`rule.forward` or `rule`.",
     "The rule": "A small rule with a site, as a `python` block: the file `rule.py`.",
-    "A suite that misses it": "Usual tests that import from `rule`, and pass on every mutant.",
+    "A suite that misses it": "Typical tests that import from `rule`, and pass on every mutant.",
     "Why it is missed": "What these tests have in common, and which other usual checks miss it.",
-    "The test to write": "Tests of which some fail on every mutant.",
+    "The test to write": "Tests, at least one of which fails on each mutant.",
     "Seen in": "The bugs that it imitates, each with what happened there.",
 }
 PYTHON_SECTIONS = (

@@ -622,8 +622,8 @@ def show_cohort(
 ) -> int:
     """Write and print the results; return 3 if the grader failed at one, and otherwise 0.
 
-    With `feedback`, also write what each author may see. `html` is a file for the class page, and
-    `again` are the submissions that were to be graded again.
+    With `feedback`, also write what each author may see. `html` is the file for the class page, and
+    `again` names the submissions that were to be graded again.
     """
     from harness.core.files import PRIVATE, write_file
     from harness.grade.cohort.tally import tally

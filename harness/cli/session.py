@@ -41,7 +41,7 @@ _POLL = 0.1
 would not notice them."""
 
 MOST_OTHERS = 5
-"""How many of the breaks that have a site in an engine are named in place of one that has none."""
+"""How many breaks with a site in an engine are named in place of one without a site."""
 
 _PATIENCE = 5.0
 """Seconds to wait for a background function whose processes have been ended."""
@@ -371,7 +371,7 @@ class CommandSession:
         return f"harness {following.front.kind} {following.id}  ({number + 1}/{len(track)})"
 
     def without_site(self, page: Page) -> DoesNotApply:
-        """Return the error for a break without a site in the engine: it names those that have one.
+        """Return the error for a break without a site in the engine; it names breaks with one.
 
         What was searched for is for authors of pages, and is left to `harness break --full`.
         """

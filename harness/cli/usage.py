@@ -1,4 +1,4 @@
-"""What typer says, in our words: the help in the reader's language, and why a command is refused.
+"""What typer says, in our words: help in the reader's language, and errors in a command line.
 
 typer brings its own copy of Click, or uses the one that is installed, so its exceptions are told
 apart by their names.
@@ -24,7 +24,7 @@ REFUSED: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for options and arguments that a command does not have."""
 
 _LONGEST = 60
-"""The number of characters that a message repeats of what was typed."""
+"""The largest number of typed characters that a message repeats."""
 
 
 def refusal(error: Any, app: Any, arguments: Sequence[str]) -> UsageError:
@@ -141,7 +141,7 @@ def _arguments(command: Any) -> list[Any]:
 
 
 def _required(command: Any) -> list[str]:
-    """Return how everything is written that a command needs: `FOLDER`, `--out DIR`."""
+    """Return how to write everything that a command needs: `FOLDER`, `--out DIR`."""
     parameters = [*_arguments(command), *dict.fromkeys(_options(command).values())]
     return [_form(parameter) for parameter in parameters if parameter.required]
 

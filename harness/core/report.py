@@ -215,8 +215,8 @@ class Report(msgspec.Struct, frozen=True):
     partial: Message | None = None
     """Set if the patch changes only some of the branches that store a gradient."""
     unjudged: list[str] = []
-    """On another engine on which the break does not show: the probes that would show it, as the
-    page states, and that this engine cannot run."""
+    """If the break does not show on another engine: the probes that would show it, according to
+    the page, but that this engine cannot run."""
     resembles: list[str] = []
     """The probes on which the unbroken engine already gives the break's wrong results."""
     why: str = ""

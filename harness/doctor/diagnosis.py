@@ -114,12 +114,12 @@ class Diagnosis(msgspec.Struct, frozen=True):
     defects: list[Defect] = []
     """What looks wrong, the most basic first; nothing if the engine may be called wrongly."""
     one_op: dict[str, str] = {}
-    """How the simplest probes ended: see `SurveyStep`, and so for the next."""
+    """How the simplest probes ended. `SurveyStep` explains this field and the next."""
     misnamed: dict[str, str] = {}
 
     @property
     def doubt(self) -> CallingDoubt | None:
-        """Why breaklab may call the engine wrongly, if it may."""
+        """Why breaklab may be calling the engine wrongly; None if nothing suggests it."""
         return doubt_of(self.one_op, self.kind)
 
     @property
@@ -322,7 +322,7 @@ def _application(
     fitting, lacking = _split(page, fits, context)
     reason = "" if fitting else f"no probe of the page can run on it: {lacking}"
     if fitting and not running:
-        fitting, reason = [], "no probe that is right on the engine runs this code"
+        fitting, reason = [], "no probe that the engine gets right runs this code"
     stated = any(map(experiment.shows_on, (probe.name for probe in experiment.probes)))
     if fitting and stated and not any(map(experiment.shows_on, fitting)):
         fitting, reason = [], f"no probe that shows the break can run on it: {lacking}"
@@ -333,7 +333,7 @@ def _application(
 
 
 def _called_functions(fits: dict[str, Fit], context: Context) -> frozenset[str]:
-    """Return the functions of the engine that the probes call on which it is right."""
+    """Return the engine's functions that are called by the probes that it gets right."""
     shared = context.catalogue.shared_probes
     probes = [shared[name] for name, item in fits.items() if item.verdict in ("fits", "bug")]
     covered = context.baseline.coverage(context.engine, probes)

@@ -87,7 +87,7 @@ def features_of(probe: Probe, walk: Sequence[TraceStep]) -> frozenset[Feature]:
 
 
 def has_own_rules(features: AbstractSet[Feature], engine: Engine) -> bool:
-    """Whether an engine of single numbers has a rule of its own for all that these features name.
+    """Whether an engine of single numbers has a rule of its own for all these features.
 
     NumPy composes other ops, such as a product of matrices, and broadcasts, so that the features of
     the arrays are not those of the numbers.

@@ -207,7 +207,7 @@ def _own_name(name: str, parameters: Mapping[str, Parameter]) -> str:
 def _fitted(
     arguments: Sequence[Any], options: dict[str, Any], parameters: Mapping[str, Parameter]
 ) -> tuple[Sequence[Any], dict[str, Any]]:
-    """An axis as a keyword if the function takes it only so, or by position under another name."""
+    """Pass an axis by keyword if the function requires that, or by position if its name differs."""
     most = _positional(parameters)[1]
     keywords = [name for name, p in parameters.items() if p.kind is Parameter.KEYWORD_ONLY]
     if most < len(arguments) <= most + len(keywords):

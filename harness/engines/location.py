@@ -285,7 +285,7 @@ def _of_module(module: str, engine: str, base: Path) -> tuple[Path, str]:
 
 
 def find_module_spec(module: str, base: Path) -> ModuleSpec | None:
-    """Return a module's spec without importing it, first beside the script, as Python does."""
+    """Return a module's spec without importing it; like Python, look beside the script first."""
     top, *rest = module.split(".")
     spec = PathFinder.find_spec(top, [str(folder) for folder in _folders(base)])
     if spec is None or (spec.origin is None and not rest):

@@ -16,7 +16,7 @@ from harness.engines.location import find_module_spec, import_root, read_package
 from harness.patch.side import quiet_parse
 
 _TESTS = ("test_", "conftest")
-"""How the names of files begin in which no rule is looked for."""
+"""How the names of files begin that are not searched for rules."""
 _FORMS = "name a file, a folder or a module: `src/ops.py`, `src/mypkg`, `mypkg.ops:Scale`"
 
 
@@ -29,7 +29,7 @@ class RuleTarget:
     files: tuple[str, ...]
     """The files in which to look, by their path below the root."""
     rule: str
-    """The name of the only rule that is meant; empty for all."""
+    """The name of the only rule to use; empty for all."""
 
 
 def locate_rules(target: str) -> RuleTarget:
@@ -56,7 +56,7 @@ def locate_rules(target: str) -> RuleTarget:
 
 
 def _files_of(path: Path) -> Iterator[Path]:
-    """Yield the file, or the Python files below a folder. Raises EnvironmentProblem if none is."""
+    """Yield the file, or the Python files below a folder. Raises EnvironmentProblem without any."""
     if not path.exists():
         raise EnvironmentProblem(message("no file or folder {path}", path=path), _FORMS)
     if path.is_dir():
@@ -87,7 +87,10 @@ def _origin(module: str) -> Path:
     spec = find_module_spec(module, Path())
     if spec is None:
         raise EnvironmentProblem(
-            message("no module `{module}` is here or installed", module=module), _FORMS
+            message(
+                "no module `{module}` was found here or among installed packages", module=module
+            ),
+            _FORMS,
         )
     if spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations)))

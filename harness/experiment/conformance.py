@@ -207,7 +207,7 @@ def _is_forward(judged: Judgement) -> bool:
 
 
 def _has_own_nan(run: Run, correct: Run) -> bool:
-    """Whether a number is a NaN that is not one in the correct run."""
+    """Whether a number is NaN that is not NaN in the correct run."""
     pairs = [(one.numpy(), other.numpy()) for one, other in _pairs(run, correct)]
     return any(
         one.shape == other.shape and bool((np.isnan(one) & ~np.isnan(other)).any())

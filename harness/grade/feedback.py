@@ -207,7 +207,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     copied: CopiedCode | UnsetType
     """What the submission has copied from the engine; for instructors."""
     styles: list[Style] | UnsetType
-    """In which styles it tests; for instructors."""
+    """The styles of its tests; for instructors."""
     score: float | None
     """The share of the breaks that is killed, by weight, in percent."""
     killed: int

@@ -49,7 +49,7 @@ TIMES = 3
 """How often the tests are run on the engine without a break."""
 
 FIRST_ROUNDS = 4
-"""The number of rewrites for a test that has killed nothing yet, so that few can be lucky."""
+"""The number of rewrites for a test that has killed nothing yet, so that few kills are luck."""
 
 CONFIRMATIONS = 10
 """How often a test that kills must pass on twins again. A test that fails in a quarter of its runs
@@ -61,7 +61,7 @@ _MOST_RECOGNISED, _FEW = 0.1, 3
 _LONGEST_REASON = 1500
 
 _MOST_TRACED, _FIRST_TRACED = 50, 3
-"""The number of tests in which the values inside are compared, and of those that come first."""
+"""The number of tests in which the values inside are compared, and how many of them come first."""
 
 
 def grade_suite(
@@ -422,7 +422,7 @@ class _Grading:
         return msgspec.structs.replace(result, ended=ended)
 
     def _rounds(self, tests: Sequence[int]) -> int:
-        """Return under how many rewrites tests must kill: more if one of them never has."""
+        """Return under how many rewrites tests must kill: more if one of them never has killed."""
         new = any(not self.kills[test] for test in tests)
         return max(self.plan.rounds, FIRST_ROUNDS) if new else self.plan.rounds
 

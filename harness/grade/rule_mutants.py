@@ -118,7 +118,7 @@ def _joined(code: str) -> str:
 
 
 def _numbered(ordered: Sequence[Mutant]) -> Iterator[Mutant]:
-    """Yield the mutants with ids that differ: several of an operator in one line get numbers."""
+    """Yield the mutants with distinct ids: several of one operator in one line are numbered."""
     counts, seen = Counter(one.name for one in ordered), Counter[str]()
     for one in ordered:
         seen[one.name] += 1

@@ -1,4 +1,4 @@
-"""In which styles a suite tests, as its syntax shows."""
+"""The styles of a suite's tests, as its syntax shows."""
 
 from __future__ import annotations
 

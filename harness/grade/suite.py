@@ -136,7 +136,7 @@ class SuiteReport(msgspec.Struct, frozen=True):
     """How tests tried to look at the engine's code, by their ids; "" is for their import."""
     copied: CopiedCode = CopiedCode()
     styles: list[Style] = []
-    """In which styles it tests; empty if that was not examined."""
+    """The styles of its tests; empty if they were not examined."""
 
     @property
     def graded_in_part(self) -> bool:

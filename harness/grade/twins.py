@@ -281,8 +281,8 @@ def compose_file(clean: str, broken: str, live: LiveVersion, random: Random) -> 
 def _around_differences(clean: str, broken: str) -> tuple[str, str, str, str]:
     """Return what comes before all differences, both versions of the rest, and what comes after.
 
-    The versions consist of whole statements, so that each can be read alone: most of a file need
-    not be.
+    The versions consist of whole statements, so that each can be parsed alone, without most of
+    the file.
     """
     ours, theirs = lines_of(clean), lines_of(broken)
     most = min(len(ours), len(theirs))
@@ -302,7 +302,7 @@ def _around_differences(clean: str, broken: str) -> tuple[str, str, str, str]:
 
 @lru_cache(maxsize=64)
 def _boundaries(text: str) -> list[int]:
-    """Return the numbers of lines in front of places where no statement of a file continues."""
+    """Return how many lines come before each place at which no statement of a file continues."""
     body = quiet_parse(text).body
     ends = [_last(one) for one, after in pairwise(body) if _last(one) < _first(after)]
     return [0, *ends, len(lines_of(text))]

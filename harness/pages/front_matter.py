@@ -190,7 +190,7 @@ class Exercise(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="exer
 
 
 class Operator(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="operator"):
-    """A bug's pattern, which is put into a user's own backward rules at each site alone."""
+    """A bug pattern, which is applied to a user's own backward rules, one site at a time."""
 
     kind: ClassVar[PageKind] = "operator"
     noun: ClassVar[str] = "an operator"
@@ -198,7 +198,7 @@ class Operator(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="oper
     write: NonEmpty
     """The test to write for a rule in which it survives, in one sentence."""
     needs: tuple[ModuleName, ...] = ()
-    """What the page's rule imports besides NumPy; its suites are not run without them."""
+    """The modules that its rule imports besides NumPy; without them, its suites are not run."""
 
 
 FrontMatter = Break | TrainingBreak | Variant | Myth | Exercise | Operator | Control

@@ -90,7 +90,7 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
 def apply_at_each(
     patch: Patch, file: str, text: str, roots: Callable[[Scope], Iterable[Node]]
 ) -> Iterator[Patched]:
-    """Yield the file with each hunk applied at each of its sites alone, in each of its bindings.
+    """Yield the file with each hunk applied at one of its sites, in one of its bindings.
 
     `roots` returns the definitions that a scope names, as nodes of `read_source(text)`. Changes
     that do not compile, or mean the same as before, are left out. Raises EnvironmentProblem if the

@@ -53,7 +53,7 @@ class Request:
     stop: bool = True
     """Whether to stop at the first test that fails."""
     everything: bool = False
-    """Whether to run also the tests that reach no change."""
+    """Whether to also run the tests that reach no change."""
 
 
 @dataclass(frozen=True)

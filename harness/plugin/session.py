@@ -231,7 +231,7 @@ class BreaksSession:
         self.reloads.start(passing, taken, libraries)
 
     def _repeat(self) -> str:
-        """Run the tests in a fork without a change, and note those that fail there.
+        """Run the tests in a fork on unchanged code, and note those that fail there.
 
         Return why nothing can be concluded from tests in a fork; empty if something can.
         """
@@ -239,7 +239,7 @@ class BreaksSession:
         request = Request(clean, (), stop=False, everything=True)
         ((_, outcome),) = run_all(self.runners[:1], iter([(None, request)]))
         if outcome.problem:
-            return f"without a change, the tests do not end in a fork of pytest: {outcome.problem}"
+            return f"on unchanged code, the tests do not end in a fork of pytest: {outcome.problem}"
         self.flaky = [self.items[index].nodeid for index in outcome.failed]
         steady = self.passed - set(self.flaky)
         return "" if steady else "no test passes twice on the same code"
@@ -315,7 +315,7 @@ class BreaksSession:
         return false
 
     def _kills(self, index: int, name: str) -> bool:
-        """Whether a test alone kills a break; of an operator, each mutant that it reaches."""
+        """Whether a test by itself kills a break; for an operator, each mutant that it reaches."""
         try:
             claimed = self.subject.claimed(name)
         except UsageError as error:

@@ -320,7 +320,7 @@ def _functions(module: Module) -> Iterator[_FoundRule]:
 
 
 def _add_helpers(module: Module, rules: Sequence[_FoundRule]) -> None:
-    """Add the functions of the file that only the backward sides call, to the first that does."""
+    """Add functions of the file that only backward sides call to the first rule that calls them."""
     backward = {one.node for rule in rules for one in rule.functions if one.side == "backward"}
     backward |= {
         inner

@@ -87,7 +87,7 @@ class Module:
 
     @cached_property
     def calls(self) -> dict[AnyFunction | None, list[tuple[Definition, ast.Call]]]:
-        """The functions of this file that each function calls; of the module itself by None."""
+        """The functions of this file that each function calls; None is the module itself."""
         calls: defaultdict[AnyFunction | None, list[tuple[Definition, ast.Call]]]
         calls = defaultdict(list)
         for owner, scope, call in _calls(self.tree, None, ()):
@@ -133,7 +133,7 @@ def _calls(
 
 
 def dotted(node: ast.expr) -> str:
-    """Return an expression if it is a dotted name; else an empty text."""
+    """Return an expression if it is a dotted name; else an empty string."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (owner := dotted(node.value)):

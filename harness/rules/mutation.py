@@ -1,4 +1,4 @@
-"""A patch at each of its sites in a rule, one at a time."""
+"""Applying a patch at each of its sites in a rule, one at a time."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def check_scopes(patch: Patch) -> None:
 def mutations(patch: Patch, rule: Rule, text: str) -> Iterator[tuple[RuleFunction, int, Patched]]:
     """Yield each change that a patch can make to a rule: its function, its line, the new file.
 
-    `text` is that of the rule's file. `$cotangent` in the patch means the rule's own. Raises what
-    `apply_at_each` raises.
+    `text` is the text of the rule's file. `$cotangent` in the patch means the rule's own cotangent.
+    Raises what `apply_at_each` raises.
     """
     source, nodes = _functions_of(text)
     for function in rule.functions:
@@ -64,7 +64,7 @@ def _own(patch: Patch, cotangents: tuple[str, ...]) -> Patch:
 
 _FUNCTIONS = ("FunctionDef", "Lambda")
 _NO_COTANGENT = "__no_cotangent__"
-"""A name that no code has: a function without a cotangent has no site of `$cotangent`."""
+"""A name that no code contains: a function without a cotangent has no site of `$cotangent`."""
 
 
 def _line(patched: Patched, source: Source) -> int:

@@ -19,7 +19,7 @@ class Form(StrEnum):
     CLOSURE = "closure"
     """A function that an op returns or stores in its result."""
     FUNCTION = "function"
-    """A function of a module whose name says that it is the backward of another one."""
+    """A function of a module whose name says that it is the backward pass of another one."""
 
 
 Side = Literal["forward", "backward"]

@@ -33,8 +33,8 @@ after it."""
 
 
 GRADIENT_OUTCOMES = ("right", "scaled", "filled", "empty", "unreadable")
-"""How the gradients of a probe may come out: right; wrong, but in proportion to the cotangent; just
-not all zero; missing or zero; not numbers."""
+"""How the gradients of a probe may come out: right; wrong, but proportional to the cotangent;
+merely not all zero; missing or zero; not numbers."""
 
 MOST_FORKS = 150
 """How many forks the search for expressions may use; the other steps need a few dozen."""
@@ -108,7 +108,7 @@ class SurveyStep(msgspec.Struct, frozen=True):
     """How probes of one op ended with this way to call the engine, by what they compute: one of
     `GRADIENT_OUTCOMES`, or an exception."""
     misnamed: dict[Name, Name] = {}
-    """Methods that no operator calls, as `__div__`, and the name under which one would."""
+    """Methods that no operator calls, such as `__div__`, and the name under which one would."""
     shape_changes: list[ShapeChange] = []
     """How storing data changes its shape."""
     reducers: list[Reducer] = []
@@ -116,8 +116,8 @@ class SurveyStep(msgspec.Struct, frozen=True):
     """The position of the gradient in calls of functions that reduce it, by name; -1 in
     `g.sum_to(shape)`."""
     accumulator: Name = ""
-    """The function that sums a gradient to the shape of a tensor, and adds it to the tensor's, for
-    every op; empty if there is no such function."""
+    """The function that, for every op, sums a gradient to the shape of a tensor and adds it to the
+    tensor's gradient; empty if there is no such function."""
     ops: dict[Name, list[Name]] = {}
     """The functions of the engine that run only for this op, by op."""
     keys: dict[Name, Name] = {}
@@ -141,7 +141,7 @@ class CallingDoubt(msgspec.Struct, frozen=True):
 
 
 def doubt_of(one_op: Mapping[Name, Name], dialect_kind: str) -> CallingDoubt | None:
-    """Return what the outcomes of the simplest probes say against the way to call an engine."""
+    """Return why the outcomes of the simplest probes make the way to call an engine doubtful."""
     raised = {p: o for p, o in one_op.items() if o not in GRADIENT_OUTCOMES}
     for probe, exception in raised.items():
         kind = exception.partition(":")[0]

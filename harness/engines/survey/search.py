@@ -52,7 +52,7 @@ _OTHERS: tuple[Shape, ...] = ((3,), (2, 3, 4, 5))
 _MOST_SWITCHES = 8
 
 _MOST_ALONE = 24
-"""How many backward passes are tried each in a fork of its own."""
+"""The number of backward passes that are tried in forks of their own."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class Candidate:
 
     @property
     def accepted(self) -> bool:
-        """Whether no other needs to be tried."""
+        """Whether no other candidate needs to be tried."""
         return self.likely and self.trial.convincing
 
     @property
     def works(self) -> bool:
-        """Whether a gradient comes out that depends on the cotangent as it should, or might."""
+        """Whether a gradient comes out that depends, or may depend, on the cotangent as it must."""
         score = self.trial.score
         weighted = not self.dialect.backward.startswith("t.")
         return score.right + score.scaled > 0 or (weighted and score.called > 1)
@@ -313,7 +313,7 @@ class Search:
         return Candidate(self._dialect(leaf, trial, kind), trial, shape, likely)
 
     def _dialect(self, leaf: str, trial: Trial, kind: DialectKind) -> Dialect:
-        """The dialect with these expressions; usual ones where no probe showed any."""
+        """The dialect with these expressions; the usual ones where no probe showed any."""
         if trial.value:
             value, gradient = trial.value, trial.gradient
         else:

@@ -22,7 +22,7 @@ from harness.engines.survey.attempts import Attempts, Shape, same
 from harness.engines.survey.forms import STEP, BackwardForm, gradients, guarded
 
 Slopes = tuple[Any, ...]
-"""The derivatives of a probe by `t`, and by `u` if it uses it."""
+"""The derivatives of a probe with respect to `t`, and to `u` if the probe uses it."""
 
 ONE_OP: dict[str, Callable[[Any, Any], Slopes]] = {
     "t * t": lambda x, _: (2 * x,),
@@ -62,14 +62,14 @@ _ARGUMENTS = (TypeError, AttributeError)
 """What an engine raises if it is given a tensor for an array, or an array for a tensor."""
 
 _LONGEST = 120
-"""The length at which an exception is cut, in characters."""
+"""The length at which the text of an exception is cut, in characters."""
 
 _SECONDS = 1.2
 """Processor time for the trials of one leaf."""
 
 
 class Score(NamedTuple):
-    """How many probes came out how, the best outcome first, so that scores can be compared."""
+    """The number of probes with each outcome, the best first, so that scores can be compared."""
 
     right: int = 0
     scaled: int = 0
@@ -78,7 +78,7 @@ class Score(NamedTuple):
     """Neither, but not all zero."""
     called: int = 0
     """2 if a backward pass ended and left something that can be read, or failed in the engine's own
-    code; 1 if that was for the type of an argument, perhaps; 0 if the engine does not take it."""
+    code; 1 if that may be due to an argument's type; 0 if the engine does not accept it."""
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -235,7 +235,7 @@ class _NotComputed(Exception):
 def ranked(
     forms: Sequence[BackwardForm], trial: Callable[[BackwardForm], Trial]
 ) -> list[tuple[int, Trial]]:
-    """Return the best forms with their positions, up to the first with which all is right."""
+    """Return the best forms with their positions, up to the first that gets everything right."""
     end, found = time.process_time() + _SECONDS, []
     for position, form in enumerate(forms):
         if time.process_time() > end:
@@ -285,7 +285,7 @@ def _best_reading(
     form: BackwardForm,
     called: int = 0,
 ) -> Trial:
-    """The trial with the reading that has the best score; the first of several."""
+    """The trial with the reading that has the best score; of several, the first."""
     readings = dict.fromkeys(r for found in outcomes.values() for r in found)
     trials = []
     for reading in readings:

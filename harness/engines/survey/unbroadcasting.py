@@ -311,11 +311,11 @@ NARROW = (3,)
 
 def _reductions(uses: Iterable[OpUse], root: str, library: Any) -> tuple[dict[str, int], str]:
     """Return the position of the gradient in the calls of each function that reduces it, by name,
-    and the function that adds it to a tensor's own for every op, if there is one.
+    and the function that adds it to a tensor's gradient for every op, if there is one.
 
     A function reduces a gradient if one of its arguments has the shape of the output, and its
-    result, or the gradient that it changed, that of the smaller operand. A name whose calls differ
-    is left out.
+    result, or the gradient that it changed, has the shape of the smaller operand. A name whose
+    calls differ is left out.
     """
     recorder = _ReductionRecorder(root, library)
     for use in uses:

@@ -51,7 +51,7 @@ class SubmissionRow(msgspec.Struct, frozen=True):
     """The score by level, and by family."""
     families: dict[str, float | None]
     styles: list[Style] = []
-    """In which styles it tests."""
+    """The styles of its tests."""
 
 
 class PastScore(NamedTuple):

@@ -17,7 +17,7 @@ from harness.report.grading.text import exclusions, lines, refusals, sentence
 
 @dataclass(frozen=True)
 class GradePart:
-    """A line with points: a break, a level, or what it costs that tests were left out."""
+    """A line with points: a break, a level, or the cost of the tests that were left out."""
 
     name: str
     description: str
@@ -29,7 +29,7 @@ class GradePart:
 def rows(grade: Grade) -> Iterator[GradePart]:
     """Yield one row per break if breaks may be named, else one row per level.
 
-    Of a suite that is graded without some tests, the first row is what they cost, so that the
+    If a suite is graded without some tests, the first row is what they cost, so that the
     points of all rows add up to those of the suite.
     """
     if grade.partial:

@@ -16,13 +16,13 @@ MOST = 12
 """The largest number of survivors that are listed."""
 
 CODE = "    "
-"""What a line begins with that shows code: it is cut at the width of the terminal."""
+"""How a line begins that shows code; such a line is cut at the width of the terminal."""
 
 LONG = 20
-"""The number of characters from which a common beginning of old and new code is left out."""
+"""The least length of a common beginning of old and new code that is left out, in characters."""
 
 WIDE = 80
-"""The number of characters up to which both are shown whole."""
+"""Old and new code are shown whole if together they have fewer characters than this."""
 
 
 def lines(grade: Grade, rules: Sequence[Rule], verbose: int, width: int) -> Iterator[str]:
@@ -37,7 +37,7 @@ def _lines(grade: Grade, rules: Sequence[Rule], verbose: int) -> Iterator[str]:
         first, *others = refusals(grade)
         yield f"No mutant was tried: {first}"
         yield from others
-        yield "Nothing can be said of the rules until the tests pass, each time that they are run."
+        yield "Nothing can be said about the rules until the tests pass every time they are run."
         return
     mutants = grade.breaks or []
     yield _summary(grade, rules, mutants)
@@ -83,7 +83,7 @@ def _survivors(survivors: Sequence[DisclosedBreak], verbose: int) -> Iterator[st
 
 
 def _difference(before: str, after: str) -> tuple[str, str]:
-    """Return two lines of code without the words that they begin with in common, if many."""
+    """Return two lines of code, without the words with which both begin if these are long."""
     pairs = zip(before.split(" "), after.split(" "), strict=False)
     common = " ".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     if len(common) < LONG or len(before) + len(after) < WIDE:
