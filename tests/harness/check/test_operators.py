@@ -37,7 +37,8 @@ def test_a_true_page_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("reciprocal(np.ones(3)), 1.0)", "reciprocal(np.ones(3)), 2.0)", "fails on the unchanged rule"),
+        ("reciprocal(np.ones(3)), 1.0)", "reciprocal(np.ones(3)), 2.0)",
+         "fails on the unchanged rule"),
         ("def test_at_one():\n", "def test_at_one():\n    assert reciprocal_backward(4, 2) == -1\n",
          "notices my-slip@reciprocal_backward:6, which must survive this suite"),
         ("    assert np.allclose(reciprocal_backward(g, x), g * numeric)\n", "",
