@@ -252,10 +252,10 @@ def _accumulation(exploration: Exploration, twice: Fit | None) -> Accumulation:
     """Return how gradients are accumulated; `twice` is the fit of a probe with two passes."""
     found, unsummed = exploration.accumulation, exploration.steps[-1].unsummed
     is_wrong = twice is not None and twice.kind in ("value", "second-backward")
-    adds = found.second_backward in ("in place", "rebound")
+    adds = found.second_backward not in ("", "refused", "replaced", "returned")
     return Accumulation(
         found.initial_gradient,
-        "too much" if adds and is_wrong else found.second_backward,
+        "compounded" if adds and is_wrong else found.second_backward,
         found.shares_memory,
         unsummed.get("leaf", ""),
         unsummed.get("inside", ""),

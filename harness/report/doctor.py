@@ -143,7 +143,7 @@ _SECOND = {
     "returned": "gradients are returned, not stored, so nothing is accumulated",
     "in place": "a second backward pass adds into the same array",
     "rebound": "a second backward pass makes a new array",
-    "too much": (
+    "compounded": (
         "a second backward pass on the same graph adds too much, since results keep gradients"
     ),
     "replaced": "a second backward pass replaces the gradient instead of adding to it",

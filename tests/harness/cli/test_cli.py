@@ -169,15 +169,17 @@ def test_check_passes_for_a_page_of_every_kind(tmp_path: Path) -> None:
     }
     for name, text in texts.items():
         write_page(tmp_path, text, f"{name}.md")
-    for name in ("mul-swapped-operands", "mul-ignore-upstream"):  # the exercise is about them
+    operator = "sign-flipped"
+    # The exercise is about the first two.
+    for name in ("mul-swapped-operands", "mul-ignore-upstream", operator):
         shutil.copy(CATALOGUE.path(name), tmp_path)
     catalogue = open_catalogue([tmp_path])
-    kinds = {catalogue.page(page).front.kind for page in (*texts, "no-op")}
+    kinds = {catalogue.page(page).front.kind for page in (*texts, operator, "no-op")}
     assert kinds == {page.front.kind for page in bundled_pages()}
-    done = harness("check", *texts, "no-op", "no-op", "--breaks", str(tmp_path))
+    done = harness("check", *texts, operator, "no-op", "no-op", "--breaks", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "passed log-slope-one  on minigrad, accumulate-in-place" in done.stdout
-    assert all(done.stdout.count(f"passed {page} ") == 1 for page in (*texts, "no-op"))
+    assert all(done.stdout.count(f"passed {page} ") == 1 for page in (*texts, operator, "no-op"))
 
 
 @pytest.mark.usefixtures("without_oracles")

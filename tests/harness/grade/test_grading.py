@@ -510,12 +510,12 @@ def slope():
     return a.grad[0]
 
 def test_sometimes():
-    assert slope() == -1 and os.getpid() - FIRST < 10
+    assert slope() == -1 and os.getpid() - FIRST < 16
 """
     graded = grade_suite(write(tmp_path, test_mine=suite), plan("sub-sign"))
     assert [result.fate for result in graded.breaks] == ["not-reached"]
     assert graded.flaky == ["test_mine.py::test_sometimes"]
-    steady = suite.replace("< 10", "< 10 or slope() == -1")
+    steady = suite.replace("< 16", "< 16 or slope() == -1")
     graded = grade_suite(write(tmp_path, test_mine=steady), plan("sub-sign"))
     assert [result.fate for result in graded.breaks] == ["killed"]
 
