@@ -193,7 +193,7 @@ def test_stated_modules_are_imported_even_if_the_engine_does_not(tmp_path: Path)
     dialect = explore(path, Cache(None), CATALOGUE.conventions).engine.dialect
     assert dialect.functions == ("more.ops",)
     path = written(tmp_path, settings.replace("more.ops", "more.opz"), "harness.toml")
-    with pytest.raises(EnvironmentProblem, match="No module named 'more.opz'") as caught:
+    with pytest.raises(EnvironmentProblem, match=r"No module named 'more\.opz'") as caught:
         explore(path, Cache(None), CATALOGUE.conventions)
     assert "correct `functions`" in caught.value.remedy
 
