@@ -215,6 +215,11 @@ def _setting(remedy: str) -> str:
 def _import_remedy(target: Target, kind: str, message: str) -> str:
     if kind == "ModuleNotFoundError":
         missing = message.rpartition("'")[0].rpartition("'")[2]
+        if any(f"{name}.".startswith(f"{missing}.") for name in target.settings.functions):
+            return _setting(
+                f"correct `functions`: {target.root} has no module `{missing}`, "
+                "and none is installed"
+            )
         top = missing.partition(".")[0]
         if missing != top:  # the package is installed, but one of its modules is missing
             place = (

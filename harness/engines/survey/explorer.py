@@ -99,6 +99,8 @@ class _Explorer:
     def load(self) -> SurveyStep:
         sys.path.insert(0, self.task.root)
         self.module = load(self.dialect.module, Path(self.task.root), self.task.sources)
+        for name in self.dialect.functions:
+            importlib.import_module(name)
         return SurveyStep(Phase.IMPORT, self.dialect, self.name)
 
     def choose_class(self) -> SurveyStep:

@@ -185,6 +185,19 @@ def test_the_message_names_the_settings_that_help(tmp_path: Path) -> None:
     assert (dialect.gradient, dialect.kind) == ("t.grad", "arrays")
 
 
+def test_stated_modules_are_imported_even_if_the_engine_does_not(tmp_path: Path) -> None:
+    written(tmp_path, SOUND)
+    written(tmp_path, "from engine import Tensor\n\n\ndef relu(t):\n    return t\n", "more/ops.py")
+    settings = f'[engine]\ntarget = "{tmp_path}/engine.py:Tensor"\nfunctions = ["more.ops"]\n'
+    path = written(tmp_path, settings, "harness.toml")
+    dialect = explore(path, Cache(None), CATALOGUE.conventions).engine.dialect
+    assert dialect.functions == ("more.ops",)
+    path = written(tmp_path, settings.replace("more.ops", "more.opz"), "harness.toml")
+    with pytest.raises(EnvironmentProblem, match=r"No module named 'more\.opz'") as caught:
+        explore(path, Cache(None), CATALOGUE.conventions)
+    assert "correct `functions`" in caught.value.remedy
+
+
 # ----- Gradients that are not stored -----
 
 HIDDEN = changed(("def backward(self, g):", "def _run(self, g):"))

@@ -19,6 +19,7 @@ import pytest
 from tests.harness.cli.terminal import dialogue
 from tests.harness.report.published import Sarif
 from tests.harness.small_suite import SUITE
+from tests.harness.sound_page import write_page
 from tests.suites import PLUGIN
 
 ROOT = Path(__file__).parents[3]
@@ -420,6 +421,25 @@ def test_a_file_after_the_option_is_collected_and_not_a_selection(tmp_path: Path
     both = run(tmp_path, "--breaks", "test_small.py", "--collect-only", "-q")
     assert both.status == 0
     assert "test_small.py::test_mul" in both.text
+
+
+def test_pages_and_units_of_own_folders_can_be_selected(tmp_path: Path) -> None:
+    write_page(tmp_path / "hidden" / "op-formula")
+    (tmp_path / "public").mkdir()
+    unit = '[q1]\ntitle = "Question 1"\nidea = "Slopes."\npages = ["sub-sign", "log-slope-one"]\n'
+    (tmp_path / "public" / "course.toml").write_text(unit)
+    log = """
+def test_log():
+    a = tensor([4.0], requires_grad=True)
+    a.log().sum().backward()
+    assert a.grad.tolist() == [0.25]
+"""
+    folders = "--breaks-pages=public", "--breaks-pages=hidden"
+    result = run(tmp_path, "--breaks=unit:q1", *folders, suite=SUITE + log)
+    assert result.fates == {"sub-sign": "killed", "log-slope-one": "killed"}
+    wrong = run(tmp_path, "--breaks=unit:q1", *folders[:1])
+    assert (wrong.status, "log-slope-one" in wrong.text) == (4, True)
+    assert "Traceback" not in wrong.text
 
 
 def test_a_results_file_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
