@@ -181,7 +181,7 @@ def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path: P
     old, random = tmp_path / "old", Random(0)
     texts = [letter * 200_000 for letter in "ab"]
     old.write_text(texts[0])
-    for trial in range(300):
+    for trial in range(100):
         child = os.fork()
         if child == 0:
             try:
