@@ -278,7 +278,7 @@ def find_defects(
         if not rest.probes:
             continue
         explanation = matcher.explain(rest)
-        whole = extended(rest, explanation.probes - listed, sizes)
+        whole = extended(rest, (explanation.probes & bugs.keys()) - listed, sizes)
         listed.update(whole.probes)
         defects.append(
             Defect(

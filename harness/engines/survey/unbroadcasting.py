@@ -332,7 +332,7 @@ def _reductions(uses: Iterable[OpUse], root: str, library: Any) -> tuple[dict[st
             sys.setprofile(None)
     places = {name: min(places) for name, places in recorder.places.items() if len(places) == 1}
     adding = recorder.adding.pop() if len(recorder.adding) == 1 else None
-    return places, adding.co_name if adding else ""
+    return places, adding.co_name if adding and adding.co_name.isidentifier() else ""
 
 
 class _ReductionRecorder:

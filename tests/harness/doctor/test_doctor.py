@@ -202,3 +202,15 @@ def test_the_settings_to_keep_can_be_kept(
     assert (again.name, again.engine.like) == (first.name, first.engine.like)
     assert again.engine.sources == first.engine.sources
     assert settings_of(again) == settings_of(first)
+
+
+@pytest.mark.slow
+def test_an_engine_of_numbers_that_assigns_gradients_is_told_so(
+    tmp_path: Path, baseline: Baseline
+) -> None:
+    """Findings that arrays of objects show are left out, also where the break explains them."""
+    assigning = changed((".grad += ", ".grad = "), text=SCALAR)
+    path = written(tmp_path, assigning)
+    found = diagnose(path, CATALOGUE, baseline)
+    alike = {page.break_ for defect in found.defects for page in defect.alike}
+    assert (found.kind, "assign-not-accumulate" in alike) == ("scalars", True)
