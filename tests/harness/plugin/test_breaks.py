@@ -1,15 +1,9 @@
 """`pytest --breaks`, as a user runs it: in a process of its own, on small suites."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 import textwrap
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
@@ -17,12 +11,11 @@ import msgspec
 import pytest
 
 from tests.harness.cli.terminal import dialogue
+from tests.harness.plugin.process import ALONE, ROOT, Result, run_pytest
 from tests.harness.report.published import Sarif
 from tests.harness.small_suite import SUITE
 from tests.harness.sound_page import write_page
 from tests.suites import PLUGIN
-
-ROOT = Path(__file__).parents[3]
 
 SELECTION = (
     "skip-unbroadcast,mul-swapped-operands,sub-sign,"  # one test each
@@ -36,22 +29,6 @@ _SUBTRACTING = ["test_small.py::test_sub[1]", "test_small.py::test_sub[3]"]
 """The faster of the two runs first."""
 
 
-@dataclass(frozen=True)
-class Result:
-    status: int
-    text: str
-    report: dict[str, Any]
-    folder: Path
-
-    @property
-    def fates(self) -> dict[str, str]:
-        return {entry["break"]: entry["fate"] for entry in self.report["breaks"]}
-
-
-ALONE = ("-p", "no:xdist", "-p", "no:hypothesispytest")
-"""Without these plugins, pytest starts twice as fast."""
-
-
 def run(folder: Path, *arguments: str, suite: str = SUITE) -> Result:
     """Run pytest without the plugins of Hypothesis and xdist."""
     return run_with_plugins(folder, *ALONE, *arguments, suite=suite)
@@ -60,19 +37,7 @@ def run(folder: Path, *arguments: str, suite: str = SUITE) -> Result:
 def run_with_plugins(folder: Path, *arguments: str, suite: str = SUITE) -> Result:
     """Run pytest with all installed plugins."""
     (folder / "test_small.py").write_text(textwrap.dedent(suite))
-    report = folder / "report.json"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *PLUGIN, *arguments]
-    done = subprocess.run(
-        [*command, f"--breaks-json={report}"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    table = json.loads(report.read_text()) if report.exists() else {}
-    return Result(done.returncode, done.stdout + done.stderr, table, folder)
+    return run_pytest(folder, folder / "report.json", *arguments)
 
 
 @pytest.fixture(scope="module")

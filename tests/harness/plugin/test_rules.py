@@ -1,16 +1,13 @@
 """`pytest --breaks-rules`, as a user runs it: in a process of its own, on small packages."""
 
 import json
-import os
 import random
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
@@ -19,12 +16,10 @@ import pytest
 from harness.engines.rule_files import locate_rules
 from harness.grade.rule_mutants import operators, rule_mutants, rules_of
 from harness.pages.catalogue import open_catalogue
+from tests.harness.plugin.process import ALONE, ROOT, Result, run_pytest
 from tests.harness.report.published import Sarif
-from tests.suites import PLUGIN
 
-ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "tests/rules"
-ALONE = ("-p", "no:xdist", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
 
 MAIN = """
 import functools
@@ -44,37 +39,11 @@ def power_backward(g, k):
 """
 
 
-@dataclass(frozen=True)
-class Result:
-    status: int
-    text: str
-    report: dict[str, Any]
-    folder: Path
-
-    @property
-    def fates(self) -> dict[str, str]:
-        return {entry["break"]: entry["fate"] for entry in self.report["breaks"]}
-
-    @property
-    def summary(self) -> str:
-        return self.text.partition(" rules ===")[2]
-
-
 def run(folder: Path, *arguments: str, options: tuple[str, ...] = ALONE) -> Result:
     """Run pytest in a folder, with a report beside it."""
     report = folder.parent / f"{folder.name}-report.json"
     report.unlink(missing_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *PLUGIN, *arguments, f"--breaks-json={report}"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    table = json.loads(report.read_text()) if report.exists() else {}
-    return Result(done.returncode, done.stdout + done.stderr, table, folder)
+    return run_pytest(folder, report, *options, *arguments, PYTHONDONTWRITEBYTECODE="1")
 
 
 def example(folder: Path, *names: str) -> Path:
