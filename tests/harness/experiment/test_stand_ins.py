@@ -12,55 +12,9 @@ from harness.pages.page import Page
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 from tests.harness.engines.explored import engine_of
+from tests.harness.engines.texts import SCALAR
 
 STAND_INS = CATALOGUE.conventions.stand_ins
-
-PLAIN = """\
-class Value:
-    def __init__(self, data, children=()):
-        self.data, self.grad, self.children = data, 0.0, children
-        self.rule = lambda: None
-
-    def __add__(self, other):
-        other = other if isinstance(other, Value) else Value(other)
-        out = Value(self.data + other.data, (self, other))
-
-        def rule():
-            self.grad += out.grad
-            other.grad += out.grad
-
-        out.rule = rule
-        return out
-
-    def __mul__(self, other):
-        other = other if isinstance(other, Value) else Value(other)
-        out = Value(self.data * other.data, (self, other))
-
-        def rule():
-            self.grad += other.data * out.grad
-            other.grad += self.data * out.grad
-
-        out.rule = rule
-        return out
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def backward(self):
-        order, visited = [], set()
-
-        def visit(value):
-            if value not in visited:
-                visited.add(value)
-                for child in value.children:
-                    visit(child)
-                order.append(value)
-
-        visit(self)
-        self.grad = 1.0
-        for value in reversed(order):
-            value.rule()
-"""
-"""A small engine of numbers that only adds and multiplies."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +23,7 @@ def baseline() -> Baseline:
 
 
 def experiment_on(page_id: str) -> Experiment:
-    engine = engine_of(PLAIN, like=PLAIN, name="Value")
+    engine = engine_of(SCALAR, like=SCALAR, name="Value")
     return prepare(CATALOGUE.page(page_id), CATALOGUE, engine)
 
 
@@ -88,7 +42,7 @@ def test_a_break_is_not_judged_if_the_engine_runs_no_input_that_shows_it(
     experiment = prepare(
         CATALOGUE.page("assign-not-accumulate"),
         CATALOGUE,
-        engine_of(PLAIN, like=PLAIN, name="Value"),
+        engine_of(SCALAR, like=SCALAR, name="Value"),
         probes=("mul", "fit-one-sign"),
     )
     report = run_lab(experiment, baseline)
