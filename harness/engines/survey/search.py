@@ -36,8 +36,6 @@ from harness.engines.survey.forms import (
 from harness.engines.survey.leaves import MOST, leaves, switched_on
 from harness.engines.survey.trial import FUNCTIONS, Bench, Score, Trial, ranked, trial_of_pull
 
-BackwardForms = Callable[[Dialect, str, Any, list[str]], list[BackwardForm]]
-"""Backward passes of a kind, by what is declared, the leaf, the class and the modules."""
 Readings = dict[str, list[str]]
 """Expressions that read the data of a leaf, by the expression that makes it."""
 
