@@ -23,6 +23,7 @@ from harness.grade.reach import CALLS, Code
 from harness.grade.running import Recording, fix_hypothesis, must_fail
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import open_catalogue
+from harness.plugin.baseline import open_baseline
 from harness.plugin.reloads import Reloads, Zygote, imports_engine
 from harness.plugin.runners import BreakOutcome, BreakRunner, Reach, Request, TimeLimit, run_all
 from harness.plugin.sharing import Meeting, group_of, merged
@@ -47,7 +48,7 @@ def register(config: pytest.Config) -> BreaksSession:
         _require_files(config)
         session = BreaksSession(config)
     except BreaklabError as error:
-        raise pytest.UsageError(f"{error.problem}\nremedy: {error.remedy}") from None
+        raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(session, "breaklab-session")
     return session
 
@@ -74,6 +75,8 @@ class BreaksSession:
         self.subject = find_subject(config, open_catalogue(folders), open_cache())
         self.engine = self.subject.engine
         self.code = Code(self.engine.root, self.engine.sources)
+        baseline, update = (config.getoption(f"breaks_baseline{x}") for x in ("", "_update"))
+        self.baseline = open_baseline(baseline, update=update)
         self.group = group_of(config)
         self.group.begin()
         self.runners: list[BreakRunner] = []
@@ -353,7 +356,11 @@ class BreaksSession:
             return
         if self.group.folder is not None:
             self.group.publish(self.report)
-        elif session.exitstatus != pytest.ExitCode.INTERRUPTED:
+            return
+        if self.baseline is not None:
+            complete = len(self.report.breaks) == len(self.subject.titles)
+            self.report = self.baseline.apply(self.report, self.subject.scope, complete=complete)
+        if session.exitstatus != pytest.ExitCode.INTERRUPTED:
             self._write_files(self.report)
             if session.exitstatus == pytest.ExitCode.OK and not self._succeeds(self.report):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -371,7 +378,9 @@ class BreaksSession:
                     self.unwritten.append(str(error))
 
     def _succeeds(self, report: SuiteReport) -> bool:
-        return report.gradable and not (report.claims or self._is_low(report) or self.unwritten)
+        is_sound = not (report.claims or self._is_low(report) or self.unwritten)
+        is_known = self.baseline is None or not list(self.baseline.problems)
+        return report.gradable and is_sound and is_known
 
     def _is_low(self, report: SuiteReport) -> bool:
         least = self.config.getoption("breaks_min_score")
@@ -385,6 +394,8 @@ class BreaksSession:
         width = shutil.get_terminal_size().columns if terminalreporter.isatty else sys.maxsize
         for line in self._summary(self.report, width):
             terminalreporter.write_line(line)
+        for note in self.baseline.notes if self.baseline is not None else ():
+            terminalreporter.write_line(note)
         for problem in self._problems(self.report, exitstatus):
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
 
@@ -409,6 +420,8 @@ class BreaksSession:
             least = self.config.getoption("breaks_min_score")
             yield f"the score is below {least:g} % (--breaks-min-score)"
         yield from self.unwritten
+        if self.baseline is not None:
+            yield from self.baseline.problems
 
 
 def _require_files(config: pytest.Config) -> None:

@@ -13,6 +13,7 @@ from harness.core.errors import UsageError
 from harness.engines.engine import Engine, find_engine
 from harness.grade.mutants import Mutant, mutants, select
 from harness.pages.catalogue import Catalogue
+from harness.plugin.baseline import Scope
 from harness.rules import Rule
 from harness.runs.cache import Cache
 
@@ -30,6 +31,8 @@ class Subject:
     """Returns the mutants that a test claims to kill with this id. Raises UsageError."""
     option: str
     """The option that names the engine or the files."""
+    scope: Scope
+    """Which entries of a baseline a run shows to be needed or not."""
     rules: Sequence[Rule] | None = None
     """The rules; None if breaks are put into an engine."""
 
@@ -57,6 +60,7 @@ def find_subject(config: pytest.Config, catalogue: Catalogue, cache: Cache) -> S
         lambda: mutants(pages, engine, cache),
         claimed,
         "--breaks-engine",
+        Scope(breaks={page.id for page in pages}, catalogue=catalogue.files),
     )
 
 
@@ -79,7 +83,8 @@ def _of_rules(target: str, catalogue: Catalogue) -> Subject:
         return [mutant for mutant in found if mutant.page.id == name]
 
     titles = {mutant.id: mutant.page.title for mutant in found}
-    return Subject(located.engine, titles, lambda: found, claimed, "--breaks-rules", rules)
+    scope = Scope(files=located.files, rule=rules[0].name if located.rule else "")
+    return Subject(located.engine, titles, lambda: found, claimed, "--breaks-rules", scope, rules)
 
 
 def _selection(config: pytest.Config, catalogue: Catalogue) -> str:
