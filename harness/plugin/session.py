@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
@@ -176,7 +177,7 @@ class BreaksSession:
         module = sys.modules.get(name)
         path = getattr(module, "__file__", None)
         if path and str(Path(path)) not in self.code.paths:
-            what = "engine under test is" if self.subject.rules is None else "rules are"
+            what = "engine under test is" if self.subject.has_breaks else "rules are"
             raise pytest.UsageError(
                 f"the tests import `{name}` from {path}, but the {what} in "
                 f"{self.engine.root}: name it with {self.subject.option}"
@@ -197,7 +198,7 @@ class BreaksSession:
         try:
             if not reason:
                 self._prepare(observed, tests)
-                if self.subject.rules is not None:
+                if self.subject.rules:
                     reason = self._repeat()
             if not reason:
                 self._run(self.subject.load())
@@ -330,7 +331,7 @@ class BreaksSession:
             if outcome.reload:
                 outcome = self.reloads.run(mutant.files, {self.items[index].nodeid: index})
                 fates.append(bool(outcome.failed or outcome.problem))
-            elif outcome.reached or self.subject.rules is None:
+            elif outcome.reached or mutant.change is None:
                 fates.append(bool(outcome.failed))
         return all(fates)
 
@@ -340,8 +341,7 @@ class BreaksSession:
         reporter = self.config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None and reporter.isatty:
             end = "\n" if done == total else ""
-            what = "breaks" if self.subject.rules is None else "mutants"
-            reporter.rewrite(f"{what}: {done} of {total}{end}", erase=True)
+            reporter.rewrite(f"{self.subject.noun}: {done} of {total}{end}", erase=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -390,7 +390,7 @@ class BreaksSession:
         """Print the score, the survivors, the next command, and why the run fails."""
         if self.report is None:
             return
-        terminalreporter.section("breaks" if self.subject.rules is None else "rules")
+        terminalreporter.section("breaks" if self.subject.has_breaks else "rules")
         width = shutil.get_terminal_size().columns if terminalreporter.isatty else sys.maxsize
         for line in self._summary(self.report, width):
             terminalreporter.write_line(line)
@@ -405,16 +405,18 @@ class BreaksSession:
         verbose = self.config.getoption("verbose")
         if verbose > 0:
             yield from text.kills_by_test(report, width, every=self.config.getoption("breaks_all"))
-        if self.subject.rules is not None:
-            yield from rules.lines(disclose(report), self.subject.rules, verbose, width)
-        elif report.breaks or not report.gradable:
-            yield from text.lines(disclose(report), verbose, width=width, option="-v")
+        breaks, mutants = _divided(report)
+        if self.subject.has_breaks and (breaks.breaks or not report.gradable):
+            yield from text.lines(disclose(breaks), verbose, width=width, option="-v")
+        if not self.subject.has_breaks or mutants.breaks:
+            yield from rules.lines(disclose(mutants), self.subject.rules or (), verbose, width)
+        elif self.subject.rules == []:
+            yield "No backward rule was found in the engine; docs/your-rules.md lists the forms"
 
     def _problems(self, report: SuiteReport, exitstatus: int) -> Iterator[str]:
         if report.gradable and exitstatus == pytest.ExitCode.INTERRUPTED:
             missing, all_ = len(self.subject.titles) - len(report.breaks), len(self.subject.titles)
-            what = "breaks" if self.subject.rules is None else "mutants"
-            lost = f"{missing} of {all_} {what} were not run"
+            lost = f"{missing} of {all_} {self.subject.noun} were not run"
             yield f"interrupted: {lost if missing else 'the marks `kills` were not all checked'}"
         elif report.gradable and self._is_low(report):
             least = self.config.getoption("breaks_min_score")
@@ -458,6 +460,20 @@ def _libraries(before: Collection[str], code: Code) -> list[str]:
         and file not in code.paths
         and not isinstance(getattr(module, "__loader__", None), AssertionRewritingHook)
     ]
+
+
+def _divided(report: SuiteReport) -> tuple[SuiteReport, SuiteReport]:
+    """Return a result as that on breaks and that on mutants of rules.
+
+    What is said of the suite itself belongs to the first one, if there are breaks.
+    """
+    breaks = [one for one in report.breaks if one.change is None]
+    mutants = [one for one in report.breaks if one.change is not None]
+    of_suite: dict[str, Any] = {"flaky": [], "claims": {}} if breaks else {}
+    return (
+        msgspec.structs.replace(report, breaks=breaks),
+        msgspec.structs.replace(report, breaks=mutants, **of_suite),
+    )
 
 
 def _fate(outcome: BreakOutcome) -> Fate:
