@@ -14,6 +14,7 @@ import importlib
 import os
 import pickle
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -160,6 +161,12 @@ def _serve(
         connection.send(_answer(suite, tests, connection.recv()))
 
 
+def uses_cuda() -> bool:
+    """Whether this process has initialised CUDA, which then does not work in its forks."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
+
+
 def import_all(modules: Sequence[str]) -> None:
     """Import modules; skip those that fail."""
     for name in modules:
@@ -169,6 +176,8 @@ def import_all(modules: Sequence[str]) -> None:
 
 def _answer(suite: CollectedSuite, tests: _PassingTests, request: Request) -> BreakOutcome:
     """Run the tests that reach the change, in a fork; without such a test, nothing is run."""
+    if uses_cuda():
+        return BreakOutcome(reload=True)
     codes = request.mutant.codes
     pairs = suite.functions.plan(codes)
     if pairs is None:

@@ -6,6 +6,7 @@ import shutil
 import sys
 import sysconfig
 import time
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,15 @@ from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import open_catalogue
 from harness.plugin.baseline import open_baseline
 from harness.plugin.reloads import Reloads, Zygote, imports_engine
-from harness.plugin.runners import BreakOutcome, BreakRunner, Reach, Request, TimeLimit, run_all
+from harness.plugin.runners import (
+    BreakOutcome,
+    BreakRunner,
+    Reach,
+    Request,
+    TimeLimit,
+    run_all,
+    uses_cuda,
+)
 from harness.plugin.sharing import Meeting, group_of, merged
 from harness.plugin.subject import find_subject
 from harness.runs.cache import open_cache
@@ -127,7 +136,7 @@ class BreaksSession:
     def _needs_zygote(self, session: pytest.Session) -> bool:
         """Whether this process will run breaks, and has not imported the engine yet."""
         runs = self.runs_tests and not session.config.option.collectonly
-        return runs and not imports_engine(self.code)
+        return runs and not imports_engine(self.code) and not uses_cuda()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
@@ -136,6 +145,8 @@ class BreaksSession:
         try:
             if session.items and not session.config.option.collectonly and not session.testsfailed:
                 self._check_engine()
+                if uses_cuda():
+                    warnings.warn(pytest.PytestWarning(_CUDA), stacklevel=1)
                 cores = 1 if self.group.workers > 1 else available_cores()
                 for _ in range(min(cores, len(self.subject.titles))):
                     self.runners.append(BreakRunner(self.items, self.code, self.collected))
@@ -388,9 +399,15 @@ class BreaksSession:
 
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         """Print the score, the survivors, the next command, and why the run fails."""
+        title = "breaks" if self.subject.has_breaks else "rules"
         if self.report is None:
+            if terminalreporter.stats.get("error"):
+                terminalreporter.section(title)
+                what = "break" if self.subject.has_breaks else "mutant"
+                line = f"No {what} was tried: the tests cannot be collected; see the error above."
+                terminalreporter.write_line(line)
             return
-        terminalreporter.section("breaks" if self.subject.has_breaks else "rules")
+        terminalreporter.section(title)
         width = shutil.get_terminal_size().columns if terminalreporter.isatty else sys.maxsize
         for line in self._summary(self.report, width):
             terminalreporter.write_line(line)
@@ -424,6 +441,13 @@ class BreaksSession:
         yield from self.unwritten
         if self.baseline is not None:
             yield from self.baseline.problems
+
+
+_CUDA = (
+    "CUDA was initialised before the first test, and does not work in a fork of this process: the "
+    "tests are imported again for each break or mutant, which is slow. Initialise CUDA in tests or "
+    "fixtures instead."
+)
 
 
 def _require_files(config: pytest.Config) -> None:

@@ -246,6 +246,32 @@ def test_selected_breaks_come_without_mutants(tmp_path: Path) -> None:
     assert list(result.fates) == ["matmul-no-transpose"]
 
 
+# ----- CUDA -----
+
+CUDA = """
+import types
+
+cuda = types.SimpleNamespace(is_initialized=lambda: True)
+
+
+def set_num_threads(number):
+    pass
+"""
+
+
+@pytest.mark.parametrize("place", ["conftest.py", "test_ops.py"])
+def test_where_cuda_is_initialised_early_the_tests_are_imported_again(
+    place: str, tmp_path: Path
+) -> None:
+    folder = written(tmp_path, ops=MAIN, test_ops=SUITE, torch=CUDA)
+    with (folder / place).open("a") as file:
+        file.write("\nimport torch\n")
+    result = run(folder, "--breaks-rules=ops.py:double_backward")
+    assert "CUDA was initialised before the first test" in result.text
+    assert {entry["path"] for entry in result.report["breaks"]} == {"reloaded"}
+    assert result.fates["factor-dropped@double_backward:10"] == "killed"
+
+
 # ----- What goes wrong -----
 
 SUITE = """
@@ -334,6 +360,15 @@ def test_a_library_that_is_missing(tmp_path: Path) -> None:
     except ImportError:
         assert "the rules need jax, which is not installed" in result.text
         assert "remedy: pip install jax" in result.text
+
+
+@pytest.mark.parametrize("line", ["raise RuntimeError('not here')", "import no_such_module"])
+def test_a_file_that_cannot_be_imported(line: str, tmp_path: Path) -> None:
+    folder = written(tmp_path, ops=f"{MAIN}\n{line}\n", test_ops=SUITE)
+    result = run(folder, "--breaks-rules=ops.py")
+    assert result.status == 2
+    assert result.text.count("ERROR test_ops.py") == 1
+    assert "No mutant was tried: the tests cannot be collected" in result.summary
 
 
 def test_breaks_and_rules_are_two_runs(tmp_path: Path) -> None:
