@@ -23,7 +23,7 @@ from harness.core.errors import PageError
 from harness.core.message import shortened
 from harness.core.vocabulary import PageKind
 from harness.pages.conventions import Conventions
-from harness.pages.front_matter import Control, Variant
+from harness.pages.front_matter import Break, Control, TrainingBreak, Variant
 from harness.pages.page import Page, split_front
 
 LONGEST = 120
@@ -37,6 +37,7 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
         *_check_sections(page, text),
         *_check_blocks(page),
         *(_check_question(page, text) if page.front.kind in ("break", "variant") else ()),
+        *_check_general(page, text),
         *check_leftovers(text),
         *_check_front(page),
         *check_links(text),
@@ -119,6 +120,55 @@ def _check_question(page: Page, text: MarkdownText) -> Iterator[Finding]:
     if page.front.kind == "break" and not re.search(r"\d", question):
         remedy = "give the shapes and the correct value, as a basis for a prediction"
         yield text.finding(heading.line, "the hypothesis contains no number", remedy)
+
+
+GENERAL = re.compile(
+    r"\b(loss(es)? (also |still )?(falls?|fell|goes down|decreases?)|downhill"
+    r"|(it|model|network|which|and) (still |also |even )?(trains|learns)"
+    r"|training (continues|goes on|works|succeeds)|at (most|least)|no more than)\b",
+    re.I,
+)
+"""What a page often says of every input although only some inputs show it: training, and bounds."""
+
+NAMES_INPUTS = re.compile(
+    r"`|\d|\]\(|\b(if|where|when|unless|until|once|here|these|this|probes?|as long as)\b", re.I
+)
+"""A sentence that names its inputs has code, a number, a link to its source, or a condition."""
+
+
+def _check_general(page: Page, text: MarkdownText) -> Iterator[Finding]:
+    """Yield a break's sentences on training or bounds without inputs, a probe or a source."""
+    front = page.front
+    if not isinstance(front, Break | TrainingBreak):
+        return
+    questions = front.ask if isinstance(front, Break) else ()
+    shown = [front.why, front.beware, *(question.because for question in questions)]
+    for sentence in (sentence for said in shown for sentence in _sentences(said)):
+        if _is_general(sentence):
+            start = sentence[:40]
+            rows = enumerate(page.toml.splitlines(), start=2)
+            line = next((number for number, row in rows if start in row), 1)
+            yield text.finding(line, *_general(sentence))
+    for token in text.tokens:
+        for sentence in _sentences(token.content if token.type == "inline" else ""):
+            if _is_general(sentence) and not sentence.startswith("|"):
+                line = text.line_of(token, " ".join(sentence.split(" ")[:2]))
+                yield text.finding(line, *_general(sentence))
+
+
+def _sentences(said: str) -> list[str]:
+    return re.split(r"(?<=[.?!])\s+", said.replace("\n", " "))
+
+
+def _is_general(sentence: str) -> bool:
+    if sentence.endswith("?") or not GENERAL.search(sentence):
+        return False
+    return not NAMES_INPUTS.search(GENERAL.sub("", sentence))
+
+
+def _general(sentence: str) -> tuple[str, str]:
+    problem = f"`{shortened(sentence, 80)}` is said of every input"
+    return problem, "name the inputs or the probe that shows it, link to its source, or cut it"
 
 
 def _check_length(page: Page) -> Iterator[Finding]:
