@@ -122,18 +122,19 @@ def _check_question(page: Page, text: MarkdownText) -> Iterator[Finding]:
         yield text.finding(heading.line, "the hypothesis contains no number", remedy)
 
 
-GENERAL = re.compile(
+OF_TRAINING = re.compile(
     r"\b(loss(es)? (also |still )?(falls?|fell|goes down|decreases?)|downhill"
     r"|(it|model|network|which|and) (still |also |even )?(trains|learns)"
-    r"|training (continues|goes on|works|succeeds)|at (most|least)|no more than)\b",
+    r"|training (continues|goes on|works|succeeds))\b",
     re.I,
 )
-"""What a page often says of every input although only some inputs show it: training, and bounds."""
+A_BOUND = re.compile(r"\b(at most|no more than)\b", re.I)
+"""What a page often says of every input although only some inputs show it."""
 
-NAMES_INPUTS = re.compile(
-    r"`|\d|\]\(|\b(if|where|when|unless|until|once|here|these|this|probes?|as long as)\b", re.I
+CONDITION = (
+    r"`|\]\(|\b(if|where|when|unless|until|once|here|these|this|probes?|as long as|with|without)\b"
 )
-"""A sentence that names its inputs has code, a number, a link to its source, or a condition."""
+"""A sentence that names its inputs has code, a link to its source, or a condition."""
 
 
 def _check_general(page: Page, text: MarkdownText) -> Iterator[Finding]:
@@ -141,10 +142,8 @@ def _check_general(page: Page, text: MarkdownText) -> Iterator[Finding]:
     front = page.front
     if not isinstance(front, Break | TrainingBreak):
         return
-    questions = front.ask if isinstance(front, Break) else ()
-    shown = [front.why, front.beware, *(question.because for question in questions)]
-    for sentence in (sentence for said in shown for sentence in _sentences(said)):
-        if _is_general(sentence):
+    for said in (front.why, front.beware):
+        for sentence in filter(_is_general, _sentences(said)):
             start = sentence[:40]
             rows = enumerate(page.toml.splitlines(), start=2)
             line = next((number for number, row in rows if start in row), 1)
@@ -161,9 +160,11 @@ def _sentences(said: str) -> list[str]:
 
 
 def _is_general(sentence: str) -> bool:
-    if sentence.endswith("?") or not GENERAL.search(sentence):
+    if sentence.endswith("?"):
         return False
-    return not NAMES_INPUTS.search(GENERAL.sub("", sentence))
+    named = re.search(CONDITION, sentence, re.I)
+    of_training = OF_TRAINING.search(sentence) and not re.search(r"\d", sentence)
+    return not named and bool(of_training or A_BOUND.search(sentence))
 
 
 def _general(sentence: str) -> tuple[str, str]:

@@ -93,7 +93,7 @@ def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path:
         # said of every input
         ("Every entry", "The loss falls. Every entry", "The loss falls", "`The loss falls.` is s"),
         ("Every entry", "It is at most one. Every", "It is at", "`It is at most one.` is said of"),
-        ('"The logarithm of p', '"It still learns. The logarithm of p', "It still", "`It still l"),
+        ("sources", 'why = "It still learns."\nsources', "why =", "`It still learns.` is said of"),
         # what a template leaves
         ("Every entry", "TODO: every entry", "TODO", "`TODO` is left"),
         ('"The logarithm of p', '"FIXME The logarithm of p', "FIXME", "`FIXME` is left"),
