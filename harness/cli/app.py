@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from harness.cli.session import complain
+from harness.cli.session import collision_problem, complain
 from harness.cli.usage import REFUSED, refusal, require_command, translated
 from harness.core import DOCUMENTS
 from harness.core.errors import BreaklabError, EnvironmentProblem, InternalError, UsageError
@@ -148,6 +148,8 @@ def _problem(error: Exception) -> BreaklabError:
             "there is not enough memory",
             "end other programs, or raise the limit (`ulimit -v`); --traceback shows the place",
         )
+    if collision := collision_problem():
+        return collision
     if isinstance(error, ImportError) and not (error.name or "").startswith("harness"):
         reason = shortened(" ".join(str(error).split()), 300)
         return EnvironmentProblem(

@@ -76,11 +76,22 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         task = json.loads(Path(os.environ[PATCHED]).read_text(encoding="utf-8"))
         find_in_memory(Path(task["root"]), task["sources"])
     elif _is_used(early_config.known_args_namespace):
+        _refuse_collision()
         if early_config.known_args_namespace.breaks_rules is not None:
             _use_one_thread()
         from harness.grade.reach import CALLS
 
         CALLS.start()
+
+
+def _refuse_collision() -> None:
+    """Raise UsageError if another distribution has replaced files of ours: see `breaklab`."""
+    import pytest
+
+    from breaklab import collision
+
+    if found := collision():
+        raise pytest.UsageError(str(found))
 
 
 def _is_used(options: argparse.Namespace) -> bool:
