@@ -39,22 +39,21 @@ UNKNOWN = "something else"
 class Collision:
     """A file of ours that another distribution has replaced or removed, or that it hides."""
 
-    problem: str
-    """One of the three templates above."""
+    template: str
+    """One of the three above."""
     package: str
     file: str
     owner: str
     """The other distribution and its version."""
 
     @property
-    def arguments(self) -> dict[str, str]:
-        """The arguments of the template."""
-        named = {"package": self.package, "file": self.file, "owner": self.owner}
-        return {name: text for name, text in named.items() if f"{{{name}}}" in self.problem}
+    def problem(self) -> str:
+        """What has happened, in English: it is said where no translation can be read."""
+        return self.template.format(package=self.package, file=self.file, owner=self.owner)
 
     def __str__(self) -> str:
         """Return the problem and the remedy."""
-        return f"{self.problem.format(**self.arguments)}\n{REMEDY}"
+        return f"{self.problem}\n{REMEDY}"
 
 
 def collision() -> Collision | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from harness.core.errors import BreaklabError, DoesNotApply, EnvironmentProblem, UsageError
-from harness.core.message import message, some
+from harness.core.message import message, some, verbatim
 from harness.core.vocabulary import PageKind
 from harness.sandbox.signals import Terminated
 
@@ -438,7 +438,7 @@ def collision_problem() -> EnvironmentProblem | None:
     from breaklab import REMEDY, collision  # only where something looks wrong, or is checked
 
     found = collision()
-    return EnvironmentProblem(message(found.problem, **found.arguments), REMEDY) if found else None
+    return EnvironmentProblem(verbatim(found.problem), verbatim(REMEDY)) if found else None
 
 
 def complain(error: BreaklabError, say: Callable[[Message], str] = str) -> None:
