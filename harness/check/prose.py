@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from harness.check import Finding
-from harness.core import read_text
+from harness.core import DOCUMENTS, PACKAGES, read_text
 from harness.core.errors import PageError
 from harness.core.message import shortened
 from harness.core.vocabulary import PageKind
@@ -280,7 +281,7 @@ def _wrong_link(text: MarkdownText, target: str) -> tuple[str, str] | None:
     if parts.scheme or target.startswith(("/", "\\")):
         remedy = "link to a file beside the page, or to an http(s) address"
         return f"the link `{target}` does not work on another computer", remedy
-    file = Path(text.path).parent / parts.path if parts.path else Path(text.path)
+    file = _linked_file(Path(text.path), parts.path)
     if not exists(file):
         return (
             f"the link `{target}` does not lead to a file",
@@ -294,6 +295,13 @@ def _wrong_link(text: MarkdownText, target: str) -> tuple[str, str] | None:
                 f"the headings are {', '.join(anchors)}",
             )
     return None
+
+
+def _linked_file(page: Path, target: str) -> Path:
+    """Return the file that a page links to; our own documents are elsewhere in a wheel."""
+    file = page.parent / target if target else page
+    named, documents = Path(os.path.abspath(file)), PACKAGES / "docs"  # noqa: PTH100  links stay
+    return DOCUMENTS / named.relative_to(documents) if named.is_relative_to(documents) else file
 
 
 def exists(file: Path) -> bool:

@@ -72,7 +72,9 @@ def test_without_a_command_a_pipe_gets_the_help() -> None:
 def test_the_version_is_shown() -> None:
     done = harness("--version")
     assert done.returncode == 0
-    assert re.fullmatch(r"breaklab \d\S+, Python 3\.\d+\.\d+\n", done.stdout)
+    ours, libraries = done.stdout.splitlines()
+    assert re.fullmatch(r"breaklab \d\S+, Python 3\.\d+\.\d+, \S+ \S+", ours)
+    assert re.match(r"NumPy \d\S+, LibCST \d\S+, pytest \d\S+, PyTorch \S+", libraries)
 
 
 def test_the_shell_completes_commands_and_ids() -> None:
