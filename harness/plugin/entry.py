@@ -62,6 +62,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="fail if a smaller share of the breaks is killed",
     )
     group.addoption(
+        "--breaks-baseline",
+        metavar="FILE",
+        help="fail if the tests miss anything that is not in this file",
+    )
+    group.addoption(
+        "--breaks-baseline-update",
+        action="store_true",
+        help="write what the tests miss now into the file that --breaks-baseline names",
+    )
+    group.addoption(
         "--breaks-all",
         action="store_true",
         help="run every test that reaches a break, not only until the first one fails",

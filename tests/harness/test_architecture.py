@@ -53,6 +53,7 @@ NOT_OUR_SENTENCES = {
     },
     "report/cohort.py": {"another library"},  # a style of a suite
     "report/doctor.py": {"in place"},  # the same setting
+    "check/fix.py": {"Binary files|GIT binary"},  # what git writes
     "report/hunt.py": {"false alarm"},  # a verdict
     "runs/isolated.py": {"harness tries:"},  # a mark in what a child prints
 }
