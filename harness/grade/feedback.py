@@ -27,6 +27,7 @@ from harness.core.message import visible
 from harness.core.vocabulary import Stage
 from harness.grade.files import Said, SubmittedFiles
 from harness.grade.protocol import MOST_TESTS, Collected, Raised
+from harness.grade.reasons import Reason
 from harness.grade.styles import Style
 from harness.grade.suite import (
     EVEN,
@@ -170,6 +171,8 @@ class DisclosedBreak(msgspec.Struct, frozen=True, kw_only=True):
     """What a mutant of a rule changes."""
     timed_out: bool | UnsetType = UNSET
     """Whether it counts as killed because the tests did not end in time."""
+    reason: Reason | UnsetType = UNSET
+    """Why it survives."""
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
@@ -368,4 +371,5 @@ def _named(
         max_points=worth,
         change=result.change or UNSET,
         timed_out=result.timed_out or UNSET,
+        reason=result.reason or UNSET,
     )
