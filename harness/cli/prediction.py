@@ -17,6 +17,7 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import Screen, outcome_text
+from harness.report.view import reason_here
 
 if TYPE_CHECKING:
     from harness.training.comparison import TrainingReport
@@ -302,12 +303,12 @@ def _answered(
 
 
 def _reason(item: _Prompt, run: RunReport, report: Report, say: Language) -> str:
-    """Return why the run ends this way, in the page's words if the page says why."""
+    """Return why the run ends this way on its input, unless that answers another question."""
     asked = item.question.question if item.question else ""
     because = next((q.because for q in report.questions if asked and q.question == asked), "")
     if because or (item.others and run.outcome == "silent-corruption"):
         return say(because)
-    return say(run.reason)
+    return reason_here(run, report, say, "" if item.probe.takes_lib else item.probe.formula)
 
 
 def _answered_question(

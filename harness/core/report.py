@@ -122,6 +122,9 @@ class RunReport(msgspec.Struct, frozen=True):
     inside: Message = EMPTY
     """Why a right result is right although the changed code ran, also if a diagnostic noticed the
     break; empty if it was not computed."""
+    because: Message = EMPTY
+    """Why it ends like this on this input: what the changed expressions were; empty if their values
+    were not recorded, or do not say."""
     array: DrawnComparison | None = None
     """The array that differs, if it has at most two axes of at most eight entries."""
     losses: DrawnComparison | None = None

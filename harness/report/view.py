@@ -127,6 +127,33 @@ def some(names: Iterable[str], say: Language, most: int = 4) -> str:
     return say("{first}, ... ({count} in all)", first=first, count=len(listed))
 
 
+def reason_here(run: RunReport, report: Report, say: Language, formula: str = "") -> str:
+    """Return why a run ends as it does on its input.
+
+    The page's own words come first, then what the changed expressions were, and then what the
+    outcome rests on. `formula` is what the probe computes.
+    """
+    asked = (q for q in report.questions if q.probe == run.probe and q.answer in OUTCOMES)
+    own = next((q.because for q in asked if q.because and q.loss in (None, run.loss)), "")
+    if own:
+        return say(own)
+    if run.outcome == "not-reached":
+        scopes = dict.fromkeys(site.scope for site in report.sites if site.scope)
+        if not scopes:
+            return say(run.reason)
+        places = ", ".join(f"`{scope}`" for scope in scopes)
+        if formula:
+            return say(
+                "{formula} never runs the changed code, in {places}", formula=formula, places=places
+            )
+        return say("this probe never runs the changed code, in {places}", places=places)
+    if not run.because:
+        return say(run.reason)
+    if run.outcome in WRONG:
+        return say("{evidence}. {because}", evidence=run.reason, because=run.because)
+    return say(run.because)
+
+
 # ----- The change -----
 
 

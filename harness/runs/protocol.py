@@ -25,7 +25,7 @@ from harness.core.run import (
     Run,
     failure_of,
 )
-from harness.core.site import HOOKS, MARKER, Hooks, Site
+from harness.core.site import INSIDE, MARKER, Hooks, Site
 from harness.core.vocabulary import Loss, Phase
 from harness.engines.engine import Dialect
 from harness.engines.survey import Survey, SurveyStep
@@ -116,7 +116,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     @property
     def hooks(self) -> Hooks:
         """What the engine's code calls at its sites."""
-        return HOOKS if self.records is Recorded.INSIDE else MARKER
+        return INSIDE if self.records is Recorded.INSIDE else MARKER
 
 
 class Program(msgspec.Struct, frozen=True, tag="program"):

@@ -7,7 +7,7 @@ import pytest
 
 from harness.cli.prediction import CHOICES, ask_moves, predict, read_prediction
 from harness.core.message import message
-from harness.core.report import PredictionReport, QuestionReport, Report
+from harness.core.report import PredictionReport, QuestionReport, Report, SiteReport
 from harness.core.vocabulary import LOSSES
 from harness.report.terminal import Screen
 from tests.harness.bundled import CATALOGUE
@@ -93,6 +93,35 @@ def test_each_prediction_is_answered_at_once_with_the_reason() -> None:
         ("square", "uniform", "crash", "disguised-correct", False),
         ("square", "weighted", "disguised-correct", "disguised-correct", True),
     ]
+
+
+def test_the_reason_is_what_was_recorded_on_this_input_unless_the_page_says_why() -> None:
+    hidden = message("hidden here: on this input all numbers are right")
+    recorded = message("here both are {value}", value="[1, 2]")
+    runs = [
+        run_of(
+            probe, loss, "disguised-correct", stage="not-infected", inside=hidden, because=recorded
+        )
+        for probe in ("mul-inside", "square")
+        for loss in LOSSES
+    ]
+    asked = [question("disguised-correct", "square", *CHOICES)]
+    report = msgspec.structs.replace(report_with(runs), questions=asked)
+    _, lines = predicted(report, ["mul-inside", "square"], "c", "c", "c")
+    shown = [line.strip() for line in lines if line.strip().startswith("wrong: ")]
+    assert shown[:2] == [
+        "wrong: = disguised-correct  here both are [1, 2]",
+        "wrong: = disguised-correct  It is so.",
+    ]
+
+
+def test_a_probe_that_does_not_reach_the_change_is_named_with_what_it_computes() -> None:
+    report = report_with([run_of("square", loss, "not-reached") for loss in LOSSES])
+    sites = [SiteReport("minigrad/elementwise.py", 42, "mul.vjp")]
+    report = msgspec.structs.replace(report, sites=sites)
+    _, lines = predicted(report, ["square"], "c")
+    shown = " ".join(line.strip() for line in lines)
+    assert "not-reached  a * a never runs the changed code, in `mul.vjp`" in shown
 
 
 def test_losses_are_asked_apart_only_where_the_page_says_that_they_differ() -> None:
