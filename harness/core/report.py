@@ -229,6 +229,9 @@ class Report(msgspec.Struct, frozen=True):
     """Where it hides, in the page's words."""
     invariant: str = ""
     """The last assertion of the page's invariant; empty if it cannot notice anything here."""
+    test: str = ""
+    """The page's invariant as a test that runs on its own, in a file for pytest; empty if
+    `invariant` is."""
     unexplained: tuple[int, int] | None = None
     """The number of runs that do not end as on the engine that the page explains, and the number
     that it covers; None if they all do, or if the page explains nothing."""
