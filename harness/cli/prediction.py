@@ -176,11 +176,12 @@ def predict(
     probes: Sequence[Probe],
     questions: Sequence[Asked],
     observe: Callable[[], Report],
+    show_change: Callable[[], None] = lambda: None,
 ) -> Iterator[PredictionReport]:
     """Ask for the outcome of each probe and the page's questions, and answer each at once.
 
     Yields each prediction as soon as it is answered; the end of the input skips the rest.
-    `observe` waits for the outcomes.
+    `observe` waits for the outcomes, and `show_change` prints the code around the change.
     """
     say, items = console.say, list(_prompts(page, probes, questions))
     _show_legend(console)
@@ -188,7 +189,7 @@ def predict(
     for number, item in enumerate(items, start=1):
         _show_prompt(console, item, f"{number}/{len(items)}")
         try:
-            typed = _typed(console, item)
+            typed = _typed(console, item, show_change)
         except EOFError:
             console.print(f"\n{say('The other questions are skipped.')}")
             break
@@ -250,17 +251,23 @@ def _show_prompt(console: Screen, item: _Prompt, number: str) -> None:
 
 
 def read_answer(
-    console: Screen, check: Callable[[str], None], code: str = "", prompt: str | Text = "  > "
+    console: Screen,
+    check: Callable[[str], None],
+    code: str = "",
+    prompt: str | Text = "  > ",
+    show_change: Callable[[], None] = lambda: None,
 ) -> str:
     """Return what is typed, once `check` accepts it; empty if the question is skipped.
 
-    `check` raises ValueError, with the remedy, for what cannot be an answer. `?` shows the code, if
-    there is any. Raises EOFError at the end of the input.
+    `check` raises ValueError, with the remedy, for what cannot be an answer. `?` shows the code and
+    the change, if there is any. Raises EOFError at the end of the input.
     """
     while True:
         typed = console.input(prompt).strip()
         if typed == CODE and code:
             console.print(Padding(Text(code), (0, 0, 0, 4)))
+            console.print()
+            show_change()
             continue
         if not typed:
             return ""
@@ -297,7 +304,7 @@ def _words(say: Language) -> set[str]:
     return {_plain(word) for name in ("()", "none", "true", "false") for word in (name, say(name))}
 
 
-def _typed(console: Screen, item: _Prompt) -> str:
+def _typed(console: Screen, item: _Prompt, show_change: Callable[[], None]) -> str:
     """Return what is typed, once it can be read; empty if the question is skipped."""
 
     def check(typed: str) -> None:
@@ -306,7 +313,7 @@ def _typed(console: Screen, item: _Prompt) -> str:
         else:
             check_answer(typed, item.question, console.say)
 
-    return read_answer(console, check, item.probe.code)
+    return read_answer(console, check, item.probe.code, show_change=show_change)
 
 
 def _answered(

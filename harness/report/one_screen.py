@@ -28,6 +28,7 @@ from harness.report.view import (
     rows_of,
     some,
     stated,
+    surroundings_of,
     table_word,
     unexplained,
     verdicts,
@@ -233,6 +234,21 @@ def show_change(console: Screen, change: PatchedEngine | Report) -> None:
     console.print()
 
 
+def show_surroundings(console: Screen, change: PatchedEngine | Report) -> None:
+    """Print the changed lines of the engine with the lines around them, and their places."""
+    for one in surroundings_of(change):
+        console.print(Text(f"{one.file}:{one.line} {one.scope}".rstrip()))
+        for row in "\n".join(one.code).strip("\n").split("\n"):
+            for part in wrapped(console, _code_line(row), indent=2):
+                console.print(part)
+        console.print()
+
+
+def _code_line(row: str) -> Text:
+    """Return a line of code after its sign; a changed one is coloured."""
+    return Text(row, {"-": "red", "+": "green"}.get(row[:1], ""))
+
+
 def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
     """Return the changed lines of the engine with their places; a wide window needs fewer lines."""
     say = console.say
@@ -245,8 +261,7 @@ def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
             continue
         lines.append(Text(f"{change.file}:{change.line} {change.scope}".rstrip()))
         for row in code[:MOST_OF_A_CHANGE]:
-            code_line = Text(row, "red" if row.startswith("-") else "green")
-            lines += wrapped(console, code_line, indent=2)
+            lines += wrapped(console, _code_line(row), indent=2)
         if len(code) > MOST_OF_A_CHANGE:
             more = len(code) - MOST_OF_A_CHANGE
             rest = say("... 1 more line, see --full") if more == 1 else ""

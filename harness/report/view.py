@@ -191,11 +191,30 @@ def changes_of(change: PatchedEngine | Report) -> list[Change]:
     ]
 
 
+def surroundings_of(change: PatchedEngine | Report) -> list[Change]:
+    """Return the changed lines of the engine with the lines around them, as the diff has them."""
+    found: list[Change] = []
+    file = ""
+    for row in change.diff.splitlines():
+        if row.startswith("+++ b/"):
+            file = row.removeprefix("+++ b/")
+        elif hunk := re.match(r"@@ -(\d+)", row):
+            found.append(Change(file, int(hunk[1]), "", []))
+        elif found and not row.startswith("--- a/"):
+            found[-1].code.append(row or " ")
+    return [
+        Change(one.file, one.line, _scope_at(change.sites, one.file, one.line), _dedented(one.code))
+        for one in found
+    ]
+
+
 def _dedented(code: Sequence[str]) -> list[str]:
-    """Return the changed lines that are not empty, without their common indentation."""
-    written = [row for row in code if row[1:].strip()]
-    texts = textwrap.dedent("\n".join(row[1:] for row in written)).splitlines()
-    return [f"{row[0]} {text}" for row, text in zip(written, texts, strict=True)]
+    """Return the lines without their common indentation; changed lines that are empty are left
+    out.
+    """
+    written = [row for row in code if row[1:].strip() or row[0] == " "]
+    texts = textwrap.dedent("\n".join(row[1:] for row in written)).split("\n")
+    return [f"{row[0]} {text}".rstrip() for row, text in zip(written, texts, strict=True)]
 
 
 def _scope_at(sites: Sequence[SiteReport], file: str, line: int) -> str:

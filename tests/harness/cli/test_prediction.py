@@ -185,6 +185,18 @@ def test_losses_are_asked_apart_only_where_the_page_says_that_they_differ() -> N
     assert shown.count("The loss is") == 2
 
 
+def test_a_question_mark_also_shows_the_code_around_the_change() -> None:
+    console = answers("?", "c")
+    report = report_with([run_of("mul-inside", "weighted", "crash")])
+
+    def show_change() -> None:
+        console.print("the rule around the change")
+
+    list(predict(console, PAGE, [PROBES["mul-inside"]], [], lambda: report, show_change))
+    shown = console.export_text()
+    assert shown.index("def mul_inside(") < shown.index("the rule around the change")
+
+
 def test_nonsense_is_asked_again_and_a_question_mark_shows_the_code() -> None:
     report = report_with([run_of("mul-inside", "weighted", "crash")])
     predictions, lines = predicted(report, ["mul-inside"], "maybe", "?", "c")
