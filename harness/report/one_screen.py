@@ -240,6 +240,7 @@ def show_surroundings(console: Screen, change: PatchedEngine | Report) -> None:
         console.print(Text(f"{one.file}:{one.line} {one.scope}".rstrip()))
         for row in "\n".join(one.code).strip("\n").split("\n"):
             for part in wrapped(console, _code_line(row), indent=2):
+                part.rstrip()
                 console.print(part)
         console.print()
 
