@@ -172,6 +172,7 @@ def _commands(report: Report, say: Language, width: int) -> str:
     for command in (
         f"harness explain {word}",
         say("harness show {page}  the page", page=report.break_),
+        *([] if report.engine.foreign else [f"harness try {report.break_}"]),
     ):
         if len(lines[-1]) + len(BETWEEN) + len(command) <= width:
             lines[-1] += BETWEEN + command

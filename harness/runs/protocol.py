@@ -128,6 +128,9 @@ class Program(msgspec.Struct, frozen=True, tag="program"):
     needs: tuple[str, ...] = ()
     """The modules that it imports besides NumPy and the engine."""
     limits: Limits = Limits()
+    root: str = ""
+    sources: dict[str, str] = {}
+    """The files of the reference engine, below `root`, if it is not the one beside the harness."""
 
 
 class ProgramOutput(msgspec.Struct, frozen=True):

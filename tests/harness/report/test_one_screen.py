@@ -188,7 +188,9 @@ def test_the_check_to_write_says_which_silent_probes_satisfy_it() -> None:
 def test_the_end_says_what_to_type_next() -> None:
     lines = shown(report_with([run_of("p", None, "crash")]), following="harness break b  (2/2)")
     assert lines[-1] == "Next    harness break b  (2/2)"
-    assert lines[-2].split() == ["harness", "show", "a-break", "the", "page"]
+    assert lines[-2].split() == [
+        *("harness", "show", "a-break", "the", "page", "harness", "try", "a-break")
+    ]
     assert "harness explain crash" in lines[-3]
     assert not [line for line in shown(report_with([])) if line.startswith("Next")]
 
