@@ -42,6 +42,7 @@ COMMANDS = {
     "show": "show:show",
     "diff": "show:diff",
     "break": "break_:break_engine",
+    "try": "try_:try_code",
     "myth": "show:myth",
     "exercise": "tasks:exercise",
     "fix": "tasks:fix",

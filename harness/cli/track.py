@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from harness.core.report import QuestionReport
     from harness.experiment.baseline import Context
     from harness.learn.self_test import SelfTestQuestion
-    from harness.pages.probe import Probe
 
 
 def start(
@@ -179,7 +178,8 @@ def _end(session: CommandSession) -> None:
 def offer_self_test(session: CommandSession, phase: SelfTestPhase) -> None:
     """Ask the questions of a phase that are still open, unless the learner skips them.
 
-    Those that are skipped are not asked again.
+    Those that are skipped are not asked again. After an interruption, the next call continues with
+    the question at which it happened.
     """
     console, say = session.console, session.console.say
     if session.progress.draw is None:
@@ -194,7 +194,10 @@ def offer_self_test(session: CommandSession, phase: SelfTestPhase) -> None:
     if not _begins(session):
         _skip(session, phase)
         return
-    keys = say("Enter skips a question, ? shows the code of its probe, Ctrl-D skips the rest.")
+    keys = say(
+        "Enter skips a question, ? shows the code of its probe, `skip` skips the rest. After "
+        "Ctrl-D, `harness start` continues here."
+    )
     console.print(f"{keys}\n")
     context = _minigrad(session)
     for page in open_pages:
@@ -212,13 +215,21 @@ _AFTER = "The questions after the track: other pages, the same kinds as before."
 
 
 def _begins(session: CommandSession) -> bool:
-    console = session.console
+    from harness.cli.prediction import read_answer
+
+    console, say = session.console, session.console.say
+
+    def check(typed: str) -> None:
+        if typed.lower() not in ("s", *SKIP):
+            raise ValueError(say("Press Enter to begin, or type s to skip the questions."))
+
     try:
-        typed = console.input(console.say("Enter: begin · s: skip the questions  > "))
+        return not read_answer(
+            console, check, prompt=say("Enter: begin · s: skip the questions  > ")
+        )
     except EOFError:
         console.print()
         return False
-    return typed.strip().lower() not in ("s", "skip")
 
 
 def _skip(session: CommandSession, phase: SelfTestPhase) -> None:
@@ -236,7 +247,7 @@ def _minigrad(session: CommandSession) -> Context:
 
 
 def _ask(session: CommandSession, phase: SelfTestPhase, page: str, context: Context) -> bool:
-    """Ask a question, and record the answer; return False if the input has ended."""
+    """Ask a question, and record the answer; return False if the learner skips the rest."""
     from harness.learn.self_test import read_question
 
     item = read_question(session.catalogue, page)
@@ -245,7 +256,7 @@ def _ask(session: CommandSession, phase: SelfTestPhase, page: str, context: Cont
         return True
     running = Background(lambda _: item.answer(context))
     _show_question(session, phase, item)
-    typed = _read_answer(session, item.probe)
+    typed = _read_answer(session, item)
     if typed is None:
         return False
     try:
@@ -275,18 +286,29 @@ def _show_question(session: CommandSession, phase: SelfTestPhase, item: SelfTest
         console.print(Text(f"  {choice}"))
 
 
-def _read_answer(session: CommandSession, probe: Probe) -> str | None:
-    """Return what is typed, empty to skip the question; None if the input has ended."""
-    console = session.console
-    while True:
-        try:
-            typed: str = console.input("  > ").strip()
-        except EOFError:
-            console.print()
-            return None
-        if typed != "?":
-            return typed
-        console.print(Text(probe.code), soft_wrap=True)
+def _read_answer(session: CommandSession, item: SelfTestQuestion) -> str | None:
+    """Return what is typed, empty to skip the question; None if the rest is skipped.
+
+    Raises typer.Exit if the input has ended.
+    """
+    from harness.cli.prediction import check_answer, read_answer
+
+    console, say = session.console, session.console.say
+
+    def check(typed: str) -> None:
+        if typed.lower() not in SKIP:
+            check_answer(typed, item.question, say)
+
+    try:
+        typed = read_answer(console, check, item.probe.code)
+    except EOFError:
+        console.print(f"\n{say('`harness start` continues with this question.')}")
+        raise typer.Exit(0) from None
+    return None if typed.lower() in SKIP else typed
+
+
+SKIP = ("skip",)
+"""What to type to skip all the questions that are left."""
 
 
 def _judge(session: CommandSession, typed: str, question: QuestionReport) -> bool | None:

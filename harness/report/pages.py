@@ -54,15 +54,21 @@ def show_first_words(
 ) -> None:
     """Print what is known before anything is computed: the title.
 
-    If questions follow, also print the hypothesis and the page's change.
+    If questions follow, also print the hypothesis and, of a page for experts, its patch: the others
+    show the engine's own code (`harness.report.one_screen.show_surroundings`).
     """
     show_title(console, page, place)
     if not hypothesis:
         return
     console.print()
     show_first_section(console, page)
-    if changes := page.diffs("minigrad"):
+    changes = page.diffs("minigrad")
+    if changes and page.front.level >= EXPERT:
         show_code(console, "\n".join(change.text.rstrip() for change in changes), "diff")
+
+
+EXPERT = 3
+"""The level of pages whose readers know the notation of patches."""
 
 
 def show_first_section(console: Console, page: Page) -> None:

@@ -117,7 +117,10 @@ def score_text(score: TestScore, say: Language) -> str:
     """Return the result of a self-test: the number of right answers, or that it was skipped."""
     if not score.answered:
         return say("skipped")
-    return say("{count} of {total} right", count=score.right, total=score.questions)
+    right = say("{count} of {total} right", count=score.right, total=score.answered)
+    if score.answered == score.questions:
+        return right
+    return say("{right}, {count} not answered", right=right, count=score.questions - score.answered)
 
 
 def _calibration(entries: Sequence[Calibration], say: Language) -> Table:

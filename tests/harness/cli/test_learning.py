@@ -16,6 +16,7 @@ from harness.core.message import message
 from harness.learn.events import (
     AnyEvent,
     Attempt,
+    Draw,
     PageFinished,
     PredictionMade,
     TestAnswer,
@@ -317,21 +318,30 @@ def test_an_error_on_the_track_is_in_the_language_of_the_option(
     assert f"harness: {myth} ya existe\n  solución: elige otro id" in capsys.readouterr().err
 
 
+BEFORE = ("sub-sign", "div-missing-square", "sort-not-inverted", "getitem-drop-grad")
+AFTER = ("skip-unbroadcast-sub", "unbroadcast-lead-only", "rsub-alias-sub", "train-stats-on-test")
+
+
 def test_the_self_test_is_asked_before_the_track_and_after_it() -> None:
-    wrong = "never so\n"
-    done = dialogue(["start"], ["s\n", ENTER, wrong, "?\n", ENTER, CTRL_D, CTRL_C])
+    record(Draw(before=BEFORE, after=AFTER))
+    done = dialogue(["start"], ["s\n", ENTER, "never so\n", "c\n", "?\n", ENTER, CTRL_D])
+    assert done.status == 0
+    assert [event.right for event in events() if isinstance(event, TestAnswer)] == [False, None]
+    assert "Type one of the answers; ? shows the code" in done.shown
+    assert re.search(r"\n +def \w+\(", done.shown)
+    assert "`harness start` continues with this question." in done.lines
+    done = dialogue(["start"], [ENTER, "skip\n", CTRL_C])
     assert done.status == 130
-    answers = [event for event in events() if isinstance(event, TestAnswer)]
-    assert [event.right for event in answers] == [False, *[None] * 7]
-    assert re.search(r"\ndef \w+\(", done.shown)
-    assert "Before the track: 0 of 8 right." in done.lines
+    assert f"Question 3 of {len(BEFORE)}" in done.shown
+    assert "Before the track: 0 of 1 right, 3 not answered." in done.lines
     read(*TRACK)
     record(*(Attempt(exercise=page, killed=True) for page in TRACK))
-    after = dialogue(["start"], [ENTER, CTRL_D])
-    assert "After the track: skipped; before it: 0 of 8 right." in after.lines
-    assert "Question 1 of 8" in after.shown
+    after = dialogue(["start"], [ENTER, "skip\n"])
+    assert "After the track: skipped; before it: 0 of 1 right, 3 not answered." in after.lines
+    assert f"Question 1 of {len(AFTER)}" in after.shown
     assert "Self-test" not in harness("start").stdout
-    assert "before the track 0 of 8 right; after it skipped" in harness("progress").stdout
+    shown = " ".join(harness("progress").stdout.split())
+    assert "before the track 0 of 1 right, 3 not answered; after it skipped" in shown
 
 
 @pytest.mark.parametrize(

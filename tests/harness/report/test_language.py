@@ -69,7 +69,7 @@ RENDERERS = [
         ROOT / "cli" / f"{name}.py"
         for name in (
             *("app", "break_", "hunt", "options", "prediction", "primer", "session"),
-            *("show", "tasks", "track", "usage"),
+            *("show", "tasks", "track", "try_", "usage"),
         )
     ),
 ]
