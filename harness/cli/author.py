@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.options import Breaks, EngineName, Json, Only
-from harness.cli.session import CommandSession, complain, print_json
+from harness.cli.session import CommandSession, collision_problem, complain, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
 
@@ -218,6 +218,8 @@ def check(
 ) -> int:
     """Check that pages are true, on the engine and on every variant that they name."""
     start = time.perf_counter()
+    if collision := collision_problem():
+        raise collision
     session = CommandSession([*(breaks or ()), *(only or ())], engine, json=json, strict=False)
     with session.busy():
         from harness.check import worst

@@ -27,6 +27,7 @@ from harness.core.message import visible
 from harness.core.vocabulary import Stage
 from harness.grade.files import Said, SubmittedFiles
 from harness.grade.protocol import MOST_TESTS, Collected, Raised
+from harness.grade.reasons import Reason
 from harness.grade.styles import Style
 from harness.grade.suite import (
     EVEN,
@@ -171,6 +172,8 @@ class DisclosedBreak(msgspec.Struct, frozen=True, kw_only=True):
     """What a mutant of a rule changes."""
     timed_out: bool | UnsetType = UNSET
     """Whether it counts as killed because the tests did not end in time."""
+    reason: Reason | UnsetType = UNSET
+    """Why it survives."""
     baseline: BaselineState | UnsetType = UNSET
     """What the user's baseline says of it, if it is not killed."""
     justification: str | UnsetType = UNSET
@@ -379,4 +382,5 @@ def _named(
         timed_out=result.timed_out or UNSET,
         baseline=result.baseline or UNSET,
         justification=result.justification or UNSET,
+        reason=result.reason or UNSET,
     )

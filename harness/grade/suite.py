@@ -15,6 +15,7 @@ import msgspec
 from harness.core.errors import UsageError, as_message
 from harness.core.message import message
 from harness.core.vocabulary import Stage
+from harness.grade.reasons import Reason
 from harness.grade.styles import Style
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import Break
@@ -72,6 +73,8 @@ class BreakResult(msgspec.Struct, frozen=True):
     """What a mutant of a rule changes; None for a break."""
     timed_out: bool = False
     """Whether it counts as killed because the tests did not end in time."""
+    reason: Reason | None = None
+    """Why it survives; None if it does not, or if that was not examined."""
     baseline: BaselineState | None = None
     """What the baseline says of it; None if it is killed, or if there is no baseline."""
     justification: str = ""

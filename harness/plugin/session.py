@@ -22,6 +22,7 @@ from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
 from harness.grade.feedback import disclose
 from harness.grade.mutants import Mutant, PatchedFiles
 from harness.grade.reach import CALLS, Code
+from harness.grade.reasons import reason_of, with_both_versions
 from harness.grade.running import Recording, fix_hypothesis, must_fail
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import open_catalogue
@@ -212,7 +213,9 @@ class BreaksSession:
                 if self.subject.rules:
                     reason = self._repeat()
             if not reason:
-                self._run(self.subject.load())
+                chosen = self.subject.load()
+                self._run(chosen)
+                self._compare(chosen)
                 claims = self._false_claims() if self.group.claim("claims") else {}
         except KeyboardInterrupt as error:
             interrupt = error
@@ -277,11 +280,7 @@ class BreaksSession:
         kills: Counter[int] = Counter()
         again: list[Mutant] = []
         stop, steady = not self.config.getoption("breaks_all"), self._steady
-        passing = {
-            item.nodeid: index
-            for index, item in enumerate(self.items)
-            if item.nodeid in self.passed and item.nodeid not in self.flaky
-        }
+        passing = self._passing
 
         def requests() -> Iterator[tuple[Mutant, Request]]:
             for mutant in chosen:
@@ -303,6 +302,39 @@ class BreaksSession:
             outcome = replace(self.reloads.run(mutant.files, passing, stop=stop), reload=True)
             self.results[mutant.id] = self._result(mutant, outcome)
             self._show_progress(len(self.results), len(chosen))
+
+    def _compare(self, chosen: Sequence[Mutant]) -> None:
+        """Add the reason to each survivor that this process has run."""
+        tests, passing = [item.nodeid for item in self.items], self._passing
+        survivors = [
+            (mutant.id, both)
+            for mutant in chosen
+            if (result := self.results.get(mutant.id)) and result.fate == "survived"
+            for both in [with_both_versions(mutant, self.engine)]
+        ]
+
+        def requests() -> Iterator[tuple[Mutant, Request]]:
+            for _, both in survivors:
+                if both is not None:
+                    yield both, Request(both, (), self._steady, stop=False, compare=True)
+
+        reasons = {name: reason_of(None, tests) for name, _ in survivors}
+        for both, outcome in run_all(self.runners, requests()):
+            found: BreakOutcome | None = outcome
+            if outcome.reload:
+                found = self.reloads.compare(both.files, passing)
+            reasons[both.id] = reason_of(found.comparison if found else None, tests)
+        for name, reason in reasons.items():
+            self.results[name] = msgspec.structs.replace(self.results[name], reason=reason)
+
+    @property
+    def _passing(self) -> dict[str, int]:
+        """The numbers of the tests that count, by id."""
+        return {
+            item.nodeid: index
+            for index, item in enumerate(self.items)
+            if item.nodeid in self.passed and item.nodeid not in self.flaky
+        }
 
     def _result(self, mutant: Mutant, outcome: BreakOutcome) -> BreakResult:
         by = [self.items[index].nodeid for index in outcome.failed]

@@ -43,7 +43,7 @@ def test_the_options_exist() -> None:
 def test_the_operators_exist() -> None:
     ids = {page.id for page in operators(open_catalogue())}
     named = set(re.findall(r"harness show ([a-z-]+)", GUIDE))
-    named |= set(re.findall(r"^ +\d+  ([a-z-]+)  ", GUIDE, re.M))
+    named |= set(re.findall(r"^ +ops.py:\d+ +([a-z-]+)  ", GUIDE, re.M))
     assert named
     assert named <= ids
     assert "thirty" in GUIDE
