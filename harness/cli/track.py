@@ -1,6 +1,7 @@
 """The track: `harness start` goes on page by page, and `harness progress` shows what is done.
 
-A self-test asks eight questions before the track, and eight others after it.
+Page 0, about the engine itself, comes first. A self-test asks eight questions before the track, and
+eight others after it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,17 @@ from rich.text import Text
 from harness.cli.options import Breaks, Json, Lang, require_one
 from harness.cli.session import Background, CommandSession, complain, print_json
 from harness.core.errors import BreaklabError, UsageError
+from harness.core.message import message
 from harness.core.vocabulary import PageKind
 from harness.learn.events import SelfTestPhase, TestAnswer, read_export, write_export
 from harness.learn.hunt import hunts_in
-from harness.learn.progress import Way, next_steps, questions_left
+from harness.learn.progress import (
+    PRIMER,
+    PRIMER_QUESTIONS,
+    Way,
+    next_steps,
+    questions_left,
+)
 from harness.report.progress import score_text, show_next_steps, show_progress, show_welcome
 
 if TYPE_CHECKING:
@@ -28,17 +36,50 @@ if TYPE_CHECKING:
     from harness.learn.self_test import SelfTestQuestion
 
 
-def start(breaks: Breaks = None, lang: Lang = None) -> int:
+def start(
+    page: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="[N]",
+            help="The number of a page on the track to begin with; 0 is about the engine itself.",
+        ),
+    ] = None,
+    breaks: Breaks = None,
+    lang: Lang = None,
+) -> int:
     """Start the track for beginners, or continue where you left off."""
     session = CommandSession(breaks, lang=lang)
-    if session.is_interactive:
-        if not _way(session).done:
-            offer_self_test(session, "before")
-        if not _walk(session):
+    way = _way(session)
+    if page is not None and not 0 <= page <= len(way.track):
+        problem = message("the track has no page {number}", number=page)
+        raise UsageError(problem, message("its pages are 0 to {last}", last=len(way.track)))
+    if not session.is_interactive:
+        return _show_piped(session, way, page)
+    if page == 0 or (page is None and way.begins_with_primer):
+        from harness.cli.primer import read_primer
+
+        if read_primer(session, again=page == 0) == "stopped":
             return 0
-        if _way(session).is_read:
-            _end(session)
+    if not way.done:
+        offer_self_test(session, "before")
+    if not _walk(session, way.track[page - 1] if page else None):
+        return 0
+    if _way(session).is_read:
+        _end(session)
     show_next_steps(session.console, next_steps(_way(session)))
+    return 0
+
+
+def _show_piped(session: CommandSession, way: Way, page: int | None) -> int:
+    """Print a page without asking anything; without a number, only what comes next."""
+    if page == 0:
+        from harness.cli.primer import show_primer
+
+        show_primer(session)
+    elif page:
+        _run(session, way.track[page - 1])
+    else:
+        show_next_steps(session.console, next_steps(way))
     return 0
 
 
@@ -53,9 +94,12 @@ def _way(session: CommandSession) -> Way:
     return Way(session.catalogue, session.progress)
 
 
-def _walk(session: CommandSession) -> bool:
-    """Run the pages that are not done; return False if the learner stops before the last one."""
-    page = next(_way(session).after(None), None)
+def _walk(session: CommandSession, first: str | None) -> bool:
+    """Run a page and the pages after it that are not done; by default, all that are not done.
+
+    Returns False if the learner stops before the last one.
+    """
+    page = first or next(_way(session).after(None), None)
     while page is not None:
         _run(session, page)
         page = next(_way(session).after(page), None)
@@ -346,6 +390,11 @@ def _progress_entry(way: Way) -> dict[str, object]:
     return {
         "schema": 1,
         "track": {"done": way.done, "pages": len(way.track), "next": way.next_id},
+        "page_0": {
+            "done": PRIMER in progress.done,
+            "answered": len(progress.primer),
+            "questions": len(PRIMER_QUESTIONS),
+        },
         "done": sorted(progress.done),
         "repaired": sorted(progress.repaired),
         "predictions": {"count": len(progress.predictions), "right": progress.right},

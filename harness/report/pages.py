@@ -82,7 +82,12 @@ def show_first_section(console: Console, page: Page) -> None:
 def show_section(console: Console, heading: str, markdown: str) -> None:
     """Print a section: its heading, and its Markdown indented."""
     console.print(Text(heading, "bold"))
-    console.print(Padding(_markdown(markdown), (0, 0, 1, 2)))
+    show_markdown(console, markdown, 2)
+
+
+def show_markdown(console: Console, text: str, indent: int, below: int = 1) -> None:
+    """Print Markdown indented, and the number of empty lines `below` it."""
+    console.print(Padding(_markdown(text), (0, 0, below, indent)))
 
 
 def show_section_like(console: Console, heading: str, page: Page, original: Page) -> None:
