@@ -189,6 +189,8 @@ def show(
     from harness.report.pages import show_page
     from harness.report.terminal import show_diff
 
+    if engine is None:
+        shown = _for_learners(session, shown, original)
     show_page(session.console, shown, translated=is_translated)
     if engine is not None:
         from harness.check.runner import prepare_page
@@ -196,6 +198,28 @@ def show(
         experiment = prepare_page(original, session.context_for(original))
         show_diff(session.console, experiment.diff, experiment.sites)
     return 0
+
+
+def _for_learners(session: CommandSession, shown: Page, original: Page) -> Page:
+    """Return the page of a break without the notation of patches, if its readers do not know it.
+
+    The engine's own code takes the place of the patch, and the patches for other engines are left
+    out.
+    """
+    from harness.pages.front_matter import Break
+    from harness.report.pages import EXPERT, without_notation
+
+    if not isinstance(original.front, Break) or original.front.level >= EXPERT:
+        return shown
+    from harness.engines.engine import find_engine
+    from harness.experiment.patching import prepare
+
+    with session.busy():
+        try:
+            experiment = prepare(original, session.catalogue, find_engine())
+        except DoesNotApply:
+            return shown
+    return without_notation(shown, original, experiment)
 
 
 def _print_test(session: CommandSession, page: Page) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +20,13 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import Screen, columns, counted, outcome_text, show_code
-from harness.report.view import engine_name
+from harness.report.view import engine_name, surroundings_of
 
 if TYPE_CHECKING:  # these rooms are slow to import
     from harness.check import Finding
     from harness.check.pages import PageCheck
     from harness.experiment.myth import MythReport
+    from harness.experiment.patching import PatchedEngine
     from harness.pages.catalogue import Catalogue
 
 # ----- The text of a page -----
@@ -128,6 +130,23 @@ def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
     if say.code != ENGLISH.code and not translated:
         console.print(Text(say("This page is not translated."), "dim"))
     console.print(_markdown(page.body))
+
+
+def without_notation(page: Page, original: Page, change: PatchedEngine) -> Page:
+    """Return a page with the engine's own code in place of its patch, and without the patches for
+    other engines.
+    """
+    body = page.body
+    heading, _ = page.section_like("On other engines", original)
+    body, _, _ = body.partition(f"\n## {heading}\n")
+    blocks = original.diffs("minigrad")
+    code = "\n".join(
+        "\n".join([f"@@ {one.file}:{one.line} {one.scope}".rstrip(), *one.code])
+        for one in surroundings_of(change)
+    )
+    for number, block in enumerate(blocks):
+        body = body.replace(block.text.rstrip("\n"), "" if number else code, 1)
+    return replace(page, body=body.rstrip("\n") + "\n")
 
 
 def show_opening(console: Screen, page: Page, original: Page, section: str = "") -> None:
