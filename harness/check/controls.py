@@ -196,7 +196,7 @@ def _check_broken_engine(page: Page, tests: SeededTests, context: Context) -> It
     runs = _selective(context).broken(experiment.clean, experiment.broken, tests)
     for test, run in zip(tests, runs, strict=True):
         if not (run.failure and run.failure.type == "AssertionError"):
-            problem = f"the invariant {_how(run)} (seed {test.seed})"
+            problem = f"the invariant {_how(run)} (seed {test.seed or 0})"
             remedy = "assert something that the break violates with every seed"
             yield Finding(page.path, test.line, problem, remedy)
             return

@@ -154,7 +154,7 @@ def _survey_problem(target: Target, steps: Sequence[SurveyStep]) -> EnvironmentP
     remedies = {
         Phase.IMPORT: _import_remedy(target, failure.type, failure.message),
         Phase.CLASS: _setting(
-            f'name the tensor class: `target = "{place}:Tensor"`, '
+            f'name the tensor class: `target = "{place}:{last.name or "Tensor"}"`, '
             f"or one of the functions {', '.join(FUNCTIONAL)}"
         ),
         Phase.TENSORS: _setting(_expressions_remedy(last)),

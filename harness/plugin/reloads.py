@@ -166,6 +166,7 @@ QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--tb=no")
 _VALUED = (
     *("--breaks-engine", "--breaks-pages", "--breaks-rules"),
     *("--breaks-json", "--breaks-junit", "--breaks-sarif", "--breaks-min-score"),
+    "--breaks-baseline",
 )
 _OF_XDIST = ("-n", "--numprocesses", "--dist", "--maxprocesses")
 

@@ -25,6 +25,7 @@ from harness.grade.reasons import reason_of, with_both_versions
 from harness.grade.running import Recording, fix_hypothesis, must_fail
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import open_catalogue
+from harness.plugin.baseline import open_baseline
 from harness.plugin.reloads import Reloads, Zygote, imports_engine
 from harness.plugin.runners import BreakOutcome, BreakRunner, Reach, Request, TimeLimit, run_all
 from harness.plugin.sharing import Meeting, group_of, merged
@@ -49,7 +50,7 @@ def register(config: pytest.Config) -> BreaksSession:
         _require_files(config)
         session = BreaksSession(config)
     except BreaklabError as error:
-        raise pytest.UsageError(f"{error.problem}\nremedy: {error.remedy}") from None
+        raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(session, "breaklab-session")
     return session
 
@@ -76,6 +77,8 @@ class BreaksSession:
         self.subject = find_subject(config, open_catalogue(folders), open_cache())
         self.engine = self.subject.engine
         self.code = Code(self.engine.root, self.engine.sources)
+        baseline, update = (config.getoption(f"breaks_baseline{x}") for x in ("", "_update"))
+        self.baseline = open_baseline(baseline, update=update)
         self.group = group_of(config)
         self.group.begin()
         self.runners: list[BreakRunner] = []
@@ -175,7 +178,7 @@ class BreaksSession:
         module = sys.modules.get(name)
         path = getattr(module, "__file__", None)
         if path and str(Path(path)) not in self.code.paths:
-            what = "engine under test is" if self.subject.rules is None else "rules are"
+            what = "engine under test is" if self.subject.has_breaks else "rules are"
             raise pytest.UsageError(
                 f"the tests import `{name}` from {path}, but the {what} in "
                 f"{self.engine.root}: name it with {self.subject.option}"
@@ -196,7 +199,7 @@ class BreaksSession:
         try:
             if not reason:
                 self._prepare(observed, tests)
-                if self.subject.rules is not None:
+                if self.subject.rules:
                     reason = self._repeat()
             if not reason:
                 chosen = self.subject.load()
@@ -362,7 +365,7 @@ class BreaksSession:
             if outcome.reload:
                 outcome = self.reloads.run(mutant.files, {self.items[index].nodeid: index})
                 fates.append(bool(outcome.failed or outcome.problem))
-            elif outcome.reached or self.subject.rules is None:
+            elif outcome.reached or mutant.change is None:
                 fates.append(bool(outcome.failed))
         return all(fates)
 
@@ -372,8 +375,7 @@ class BreaksSession:
         reporter = self.config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None and reporter.isatty:
             end = "\n" if done == total else ""
-            what = "breaks" if self.subject.rules is None else "mutants"
-            reporter.rewrite(f"{what}: {done} of {total}{end}", erase=True)
+            reporter.rewrite(f"{self.subject.noun}: {done} of {total}{end}", erase=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -388,7 +390,11 @@ class BreaksSession:
             return
         if self.group.folder is not None:
             self.group.publish(self.report)
-        elif session.exitstatus != pytest.ExitCode.INTERRUPTED:
+            return
+        if self.baseline is not None:
+            complete = len(self.report.breaks) == len(self.subject.titles)
+            self.report = self.baseline.apply(self.report, self.subject.scope, complete=complete)
+        if session.exitstatus != pytest.ExitCode.INTERRUPTED:
             self._write_files(self.report)
             if session.exitstatus == pytest.ExitCode.OK and not self._succeeds(self.report):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -406,7 +412,9 @@ class BreaksSession:
                     self.unwritten.append(str(error))
 
     def _succeeds(self, report: SuiteReport) -> bool:
-        return report.gradable and not (report.claims or self._is_low(report) or self.unwritten)
+        is_sound = not (report.claims or self._is_low(report) or self.unwritten)
+        is_known = self.baseline is None or not list(self.baseline.problems)
+        return report.gradable and is_sound and is_known
 
     def _is_low(self, report: SuiteReport) -> bool:
         least = self.config.getoption("breaks_min_score")
@@ -416,10 +424,12 @@ class BreaksSession:
         """Print the score, the survivors, the next command, and why the run fails."""
         if self.report is None:
             return
-        terminalreporter.section("breaks" if self.subject.rules is None else "rules")
+        terminalreporter.section("breaks" if self.subject.has_breaks else "rules")
         width = shutil.get_terminal_size().columns if terminalreporter.isatty else sys.maxsize
         for line in self._summary(self.report, width):
             terminalreporter.write_line(line)
+        for note in self.baseline.notes if self.baseline is not None else ():
+            terminalreporter.write_line(note)
         for problem in self._problems(self.report, exitstatus):
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
 
@@ -429,21 +439,25 @@ class BreaksSession:
         verbose = self.config.getoption("verbose")
         if verbose > 0:
             yield from text.kills_by_test(report, width, every=self.config.getoption("breaks_all"))
-        if self.subject.rules is not None:
-            yield from rules.lines(disclose(report), self.subject.rules, verbose, width)
-        elif report.breaks or not report.gradable:
-            yield from text.lines(disclose(report), verbose, width=width, option="-v")
+        breaks, mutants = _divided(report)
+        if self.subject.has_breaks and (breaks.breaks or not report.gradable):
+            yield from text.lines(disclose(breaks), verbose, width=width, option="-v")
+        if not self.subject.has_breaks or mutants.breaks:
+            yield from rules.lines(disclose(mutants), self.subject.rules or (), verbose, width)
+        elif self.subject.rules == []:
+            yield "No backward rule was found in the engine; docs/your-rules.md lists the forms"
 
     def _problems(self, report: SuiteReport, exitstatus: int) -> Iterator[str]:
         if report.gradable and exitstatus == pytest.ExitCode.INTERRUPTED:
             missing, all_ = len(self.subject.titles) - len(report.breaks), len(self.subject.titles)
-            what = "breaks" if self.subject.rules is None else "mutants"
-            lost = f"{missing} of {all_} {what} were not run"
+            lost = f"{missing} of {all_} {self.subject.noun} were not run"
             yield f"interrupted: {lost if missing else 'the marks `kills` were not all checked'}"
         elif report.gradable and self._is_low(report):
             least = self.config.getoption("breaks_min_score")
             yield f"the score is below {least:g} % (--breaks-min-score)"
         yield from self.unwritten
+        if self.baseline is not None:
+            yield from self.baseline.problems
 
 
 def _require_files(config: pytest.Config) -> None:
@@ -480,6 +494,20 @@ def _libraries(before: Collection[str], code: Code) -> list[str]:
         and file not in code.paths
         and not isinstance(getattr(module, "__loader__", None), AssertionRewritingHook)
     ]
+
+
+def _divided(report: SuiteReport) -> tuple[SuiteReport, SuiteReport]:
+    """Return a result as that on breaks and that on mutants of rules.
+
+    What is said of the suite itself belongs to the first one, if there are breaks.
+    """
+    breaks = [one for one in report.breaks if one.change is None]
+    mutants = [one for one in report.breaks if one.change is not None]
+    of_suite: dict[str, Any] = {"flaky": [], "claims": {}} if breaks else {}
+    return (
+        msgspec.structs.replace(report, breaks=breaks),
+        msgspec.structs.replace(report, breaks=mutants, **of_suite),
+    )
 
 
 def _fate(outcome: BreakOutcome) -> Fate:

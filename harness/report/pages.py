@@ -54,15 +54,21 @@ def show_first_words(
 ) -> None:
     """Print what is known before anything is computed: the title.
 
-    If questions follow, also print the hypothesis and the page's change.
+    If questions follow, also print the hypothesis and, of a page for experts, its patch: the others
+    show the engine's own code (`harness.report.one_screen.show_surroundings`).
     """
     show_title(console, page, place)
     if not hypothesis:
         return
     console.print()
     show_first_section(console, page)
-    if changes := page.diffs("minigrad"):
+    changes = page.diffs("minigrad")
+    if changes and page.front.level >= EXPERT:
         show_code(console, "\n".join(change.text.rstrip() for change in changes), "diff")
+
+
+EXPERT = 3
+"""The level of pages whose readers know the notation of patches."""
 
 
 def show_first_section(console: Console, page: Page) -> None:
@@ -74,7 +80,12 @@ def show_first_section(console: Console, page: Page) -> None:
 def show_section(console: Console, heading: str, markdown: str) -> None:
     """Print a section: its heading, and its Markdown indented."""
     console.print(Text(heading, "bold"))
-    console.print(Padding(_markdown(markdown), (0, 0, 1, 2)))
+    show_markdown(console, markdown, 2)
+
+
+def show_markdown(console: Console, text: str, indent: int, below: int = 1) -> None:
+    """Print Markdown indented, and the number of empty lines `below` it."""
+    console.print(Padding(_markdown(text), (0, 0, below, indent)))
 
 
 def show_section_like(console: Console, heading: str, page: Page, original: Page) -> None:

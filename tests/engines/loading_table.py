@@ -52,7 +52,7 @@ def clean(name: str) -> tuple[Engine, str]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(written(Path(folder), SOUND if name == "sound" else SCALAR))
             return explore(path, Cache(None), CATALOGUE.conventions).engine, path.name
-    path = HERE / f"{name}.py" if name in MISSING else HERE / "styles" / STYLES[name].file
+    path = HERE / f"{name}.py" if name in MISSING else STYLES[name].path
     if name in MISSING:  # by itself, not as a module of the package of these tests
         with tempfile.TemporaryDirectory() as folder:
             written(Path(folder), path.read_text(encoding="utf-8"), path.name)
@@ -67,6 +67,8 @@ def broken_engines(names: Iterable[str] = ENGINES) -> Iterator[BrokenEngine]:
     for name in names:
         engine, file = clean(name)
         different = {frozenset(engine.sources.items())}
+        settings = STYLES[name].settings if name in STYLES else ""
+        texts = {settings: STYLES[name].path.read_text(encoding="utf-8")} if settings else {}
         for page in bundled_pages():
             try:
                 sources = dict(put(page, engine).sources)
@@ -74,7 +76,7 @@ def broken_engines(names: Iterable[str] = ENGINES) -> Iterator[BrokenEngine]:
                 continue
             if frozenset(sources.items()) not in different:
                 different.add(frozenset(sources.items()))
-                yield BrokenEngine(name, page.id, sources, file)
+                yield BrokenEngine(name, page.id, sources | texts, file)
 
 
 def called_like_clean(broken: BrokenEngine) -> str:

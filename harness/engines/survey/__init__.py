@@ -36,7 +36,7 @@ GRADIENT_OUTCOMES = ("right", "scaled", "filled", "empty", "unreadable")
 """How the gradients of a probe may come out: right; wrong, but proportional to the cotangent;
 merely not all zero; missing or zero; not numbers."""
 
-MOST_FORKS = 150
+MOST_FORKS = 400
 """How many forks the search for expressions may use; the other steps need a few dozen."""
 
 

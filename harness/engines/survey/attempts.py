@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from harness.core.run import FailureOrigin, NumericArray, message_of
+from harness.core.run import FailureOrigin, NumericArray, Raiser, message_of
 from harness.core.vocabulary import Lack
 from harness.engines.calling import origin_of
 from harness.engines.library import function_of, names_for
@@ -77,12 +77,12 @@ class Attempts:
             return False
         return True
 
-    def note(self, expression: str, error: BaseException) -> bool:
-        """Remember why an expression cannot be used; return whether the engine's code failed."""
+    def note(self, expression: str, error: BaseException) -> Raiser | None:
+        """Remember why an expression cannot be used; return who raised, if it was the engine."""
         origin = origin_of(error)
         self.cause = origin if origin and origin.lack is Lack.NUMPY_NAME else self.cause
         self._list(f"{expression}: {type(error).__name__}: {message_of(error)}")
-        return origin is not None and origin.raiser in ("engine", "statement")
+        return origin.raiser if origin and origin.raiser in ("engine", "statement") else None
 
     def apart(
         self, what: str, work: Callable[[], Result], kind: Any, *, limited: bool = True

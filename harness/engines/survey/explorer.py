@@ -7,9 +7,9 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,17 +32,16 @@ from harness.engines.survey.attempts import (
 )
 from harness.engines.survey.forms import (
     FUNCTIONAL,
+    BackwardForm,
     backward_methods,
-    classes_of,
     misnamed_operators,
-    number_classes,
+    targets_of,
 )
 from harness.engines.survey.search import Candidate, Search
+from harness.engines.survey.trial import Bench, Trial
 from harness.engines.survey.unbroadcasting import find_reducers
 
 Result = TypeVar("Result")
-
-_NOTHING = "no expressions were found that make a tensor, run backward and read its gradient"
 
 
 def survey(task: Survey) -> Iterator[SurveyStep]:
@@ -69,7 +68,13 @@ def survey(task: Survey) -> Iterator[SurveyStep]:
 
 _FUNCTIONS = "relu|sigmoid|softmax|log_softmax|exp|tanh|sum|mean|where|cat|concatenate|mul|multiply"
 _DEFINES = re.compile(rf"^(?:def|class) (?:{_FUNCTIONS})\b", re.M)
-_DIFFERENTIATES = re.compile(r"^def \w*(?:back|grad|deriv)|^    def minimi[sz]e\b", re.M)
+_DIFFERENTIATES = re.compile(r"^def \w*(?:back|grad|deriv)", re.M)
+
+_MOST_TARGETS = 4
+
+_SHAPES: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4))
+_SIMPLEST = 4
+"""The number of probes that show whether an engine handles a shape."""
 
 
 class _Explorer:
@@ -79,7 +84,7 @@ class _Explorer:
         self.task, self.dialect, self.name = task, task.dialect, task.name
         self.module: Any = None
         self.attempts: Attempts | None = None
-        self.shape: tuple[int, ...] = (2, 3)
+        self.chosen: Candidate
         self.closest = task.dialect
         """The dialect with the expressions that were found, if others were not."""
 
@@ -105,34 +110,26 @@ class _Explorer:
 
     def choose_class(self) -> SurveyStep:
         """Choose the classes of tensors, or functions that differentiate, to be tried in order."""
-        names = self._guesses() if self.name is None else [self.name]
-        self.candidates = {name: self._target(name) for name in names}
-        self.name = names[0]
-        return SurveyStep(Phase.CLASS, self.dialect, self.name)
-
-    def _target(self, name: str) -> Any:
-        target: Any = self.module
-        for part in name.split("."):
-            target = attribute_of(target, part)
-        if target is None or not callable(target):
-            own = (n for n in classes_of(self.module) if self._is_own(getattr(self.module, n)))
-            classes = ", ".join(own) or "none"
-            raise SurveyFailed(
-                f"the engine does not define `{name}`; its classes with a backward method: "
-                f"{classes}"
-            )
-        return target
-
-    def _guesses(self) -> list[str]:
-        functions = [name for name in FUNCTIONAL if callable(attribute_of(self.module, name))]
-        classes = [*classes_of(self.module), *functions, *number_classes(self.module)]
-        names = [name for name in classes if self._is_own(attribute_of(self.module, name))]
-        if not names:
+        found = targets_of(self.module, self._is_own)
+        target = found[0] if self.name is None and found else self.name
+        if target is None:
             raise SurveyFailed(
                 "the engine has neither a class with a backward method or arithmetic nor any of "
                 "the functions " + ", ".join(FUNCTIONAL)
             )
-        return list(dict.fromkeys(names))[:4]
+        if not callable(self._attribute(target)):
+            self.name = next(iter(found), None)  # for the remedy
+            raise SurveyFailed(
+                f"the engine does not define `{target}`; what may be meant: "
+                f"{', '.join(found) or 'nothing that it defines'}"
+            )
+        names = found[:_MOST_TARGETS] if self.name is None else [self.name]
+        self.candidates = {name: self._attribute(name) for name in names}
+        self.name = target
+        return SurveyStep(Phase.CLASS, self.dialect, self.name)
+
+    def _attribute(self, name: str) -> Any:
+        return reduce(attribute_of, name.split("."), self.module)
 
     def _is_own(self, value: Any) -> bool:
         """Whether a class is defined in the engine, and not imported from elsewhere."""
@@ -176,14 +173,14 @@ class _Explorer:
                 candidates.append((name, found))
                 if found.accepted:
                     break
-        best = next((search for search in searches if search.closest.value), searches[0])
-        if not candidates or (reason := self._refusal(best, candidates)):
+        usable = [pair for pair in candidates if pair[1].works or self.dialect.backward]
+        if not usable:
+            best = next((search for search in searches if search.closest.value), searches[0])
             self.name, self.closest = best.name, best.closest
-            raise SurveyFailed(reason if candidates else self._refusal(best, []) or _NOTHING)
-        accepted = [pair for pair in candidates if pair[1].accepted]
-        name, chosen = max(accepted or candidates, key=lambda pair: pair[1].rank)
+            raise SurveyFailed(self._refusal(best))
+        name, chosen = max(usable, key=lambda pair: pair[1].rank)
         self.attempts.failed = []
-        self.shape = chosen.shape
+        self.chosen = chosen
         return name, replace(chosen, dialect=self._with_used(chosen.dialect, differentiating))
 
     def _functions(self, target: Any) -> tuple[str, ...]:
@@ -204,10 +201,8 @@ class _Explorer:
         ]
         return replace(dialect, functions=(*dialect.functions, *used))
 
-    def _refusal(self, search: Search, candidates: Sequence[tuple[str, Candidate]]) -> str:
-        """Return why the engine cannot be called, if no candidate works; else ""."""
-        if any(found.works for _, found in candidates):
-            return ""
+    def _refusal(self, search: Search) -> str:
+        """Return why the engine cannot be called."""
         for name, value in vars(self.module).items():
             if isinstance(value, type) and hasattr(value, "__enter__") and backward_methods(value):
                 method = backward_methods(value)[0]
@@ -216,13 +211,12 @@ class _Explorer:
                     f"`{name}.{method}`: an engine with a tape is not supported, because probes "
                     "compute outside such a block"
                 )
-        if search.differentiates_sums():
-            return (
-                "its backward pass starts from a sum, but it does not accept a cotangent: "
-                "`backward` does not take one, and an output cannot be multiplied by it element "
-                "by element"
-            )
-        return ""
+        if not search.closest.value:
+            return "no expressions were found that make a tensor and read its data"
+        return (
+            "no expressions were found that run its backward pass with a cotangent, or from an "
+            "output that was multiplied by one, and read a gradient"
+        )
 
     def _modules(self, defines: re.Pattern[str], first: Iterable[str]) -> tuple[str, ...]:
         """These modules, and the engine's others whose source defines what the pattern finds."""
@@ -234,11 +228,14 @@ class _Explorer:
         return tuple(modules)
 
     def _storage(self) -> tuple[list[ShapeChange], str]:
-        """Return how storing data changes its shape, and the dtype in which it is stored."""
+        """Return which shapes the engine does not handle, and the dtype in which it stores data.
+
+        It does not handle a shape that it changes or refuses, or with which the simplest probes
+        fail that come out right with the shape of the search.
+        """
         library = open_library(self.dialect, self.module)
         changed, dtype = [], "float64"
-        shapes: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3))
-        for shape in shapes:
+        for shape in _SHAPES:
             try:
                 stored = library.value(library.leaf(sample(shape)))
             except BaseException:
@@ -247,7 +244,24 @@ class _Explorer:
             dtype = str(stored.dtype)
             if stored.shape != shape:
                 changed.append(ShapeChange(shape, stored.shape))
+            elif not self._handles(shape):
+                changed.append(ShapeChange(shape, None))
         return changed, dtype
+
+    def _handles(self, shape: Shape) -> bool:
+        """Whether some of the simplest probes come out right, if any do with the first shape."""
+        outcomes, dialect = self.chosen.trial.outcomes, self.dialect
+        simplest = [probe for probe in list(outcomes)[:_SIMPLEST] if outcomes[probe] == "right"]
+        if dialect.kind != "arrays" or not simplest or not dialect.stores_gradients:
+            return True
+        assert self.attempts is not None
+        readings = [dialect.value]
+        bench = Bench(self.attempts, dialect, self.module, dialect.leaf, readings, shape)
+        form = BackwardForm(dialect.backward, "stored")
+        trial = self.attempts.apart(
+            str(shape), lambda: bench.trial(form, simplest), Trial, limited=False
+        )
+        return trial is not None and trial.score.right > 0
 
     # ----- Accumulation and un-broadcasting -----
 
@@ -257,7 +271,7 @@ class _Explorer:
         if self.dialect.kind == "functional":
             return msgspec.structs.replace(step, second_backward="returned")
         library: Any = open_library(self.dialect, self.module)
-        work = partial(accumulation_of, step, library, self.shape)
+        work = partial(accumulation_of, step, library, self.chosen.shape)
         try:
             return self._apart(Phase.ACCUMULATION, work, SurveyStep)
         except _FailedApart:  # its bug is in every backward pass

@@ -8,47 +8,53 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from harness.engines.calling import attribute_of, attributes_of, parameters_of, takes_nothing
+from harness.engines.calling import (
+    OPERATORS,
+    attribute_of,
+    attributes_of,
+    parameters_of,
+    positional,
+    takes_nothing,
+)
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
-
-AnyForm = TypeVar("AnyForm")
 
 USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter", "Array", "Matrix", "Scalar")
 ARRAY_ATTRIBUTES = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
 FUNCTIONAL = ("make_vjp", "vjp", "value_and_grad", "grad")
 
 
-def classes_of(module: ModuleType) -> list[str]:
-    """The public classes of a module with a public backward method, usual names first."""
-    return _public_classes(
-        module,
-        lambda value: any(not method.startswith("_") for method in _backward_methods(value)),
-    )
+# ----- Classes of tensors -----
 
 
-def number_classes(module: ModuleType) -> list[str]:
-    """The public classes of a module that define arithmetic, usual names first."""
-    top = module.__name__.partition(".")[0]
-    return _public_classes(
-        module,
-        lambda value: (
-            str(value.__module__).partition(".")[0] == top
-            and any(hasattr(value, operator) for operator in ("__add__", "__mul__"))
-        ),
-    )
+def targets_of(module: ModuleType, is_own: Callable[[Any], bool]) -> list[str]:
+    """The classes of tensors that a module may have, or its functions that differentiate.
 
-
-def _public_classes(module: ModuleType, accepts: Callable[[type], bool]) -> list[str]:
-    names = [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, type) and not str(name).startswith("_") and accepts(value)
-    ]
+    First come classes with a backward method, then functions, then classes with arithmetic, then
+    others if a function of the module runs a backward pass.
+    """
     ranks = {name: rank for rank, name in enumerate(USUAL)}
-    return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
+    classes = sorted(
+        (
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and not str(name).startswith("_") and is_own(value)
+        ),
+        key=lambda name: (ranks.get(name, len(ranks)), name),
+    )
+
+    def those(accepts: Callable[[type], bool]) -> list[str]:
+        return [name for name in classes if accepts(getattr(module, name))]
+
+    names = [
+        *those(lambda kind: any(not m.startswith("_") for m in _backward_methods(kind))),
+        *(name for name in FUNCTIONAL if callable(attribute_of(module, name))),
+        *those(lambda kind: hasattr(kind, "__add__") or hasattr(kind, "__mul__")),
+        *(classes if _differentiating([module.__name__]) else ()),
+    ]
+    return list(dict.fromkeys(names))
 
 
 def backward_methods(target: Any) -> list[str]:
@@ -97,6 +103,9 @@ def misnamed_operators(target: Any) -> dict[str, str]:
     }
 
 
+# ----- Data and gradients -----
+
+
 def values(declared: str, t: Any) -> list[str]:
     """Return expressions that may read the data of tensor `t`."""
     if declared:
@@ -109,8 +118,12 @@ def values(declared: str, t: Any) -> list[str]:
     return [*forms, *(f"{form}.data" for form in forms[:3])]
 
 
-def gradients(declared: str, t: Any, value: str) -> list[str]:
-    """Return expressions that may read the gradient of leaf `t` after a backward pass."""
+def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]:
+    """Return expressions that may read the gradient of leaf `t` after a backward pass.
+
+    If no attribute has a usual name, they are those that differ from `fresh`, a leaf that took part
+    in no backward pass.
+    """
     if declared:
         return [declared]
     short = value.removeprefix("t.").strip("_")
@@ -119,7 +132,7 @@ def gradients(declared: str, t: Any, value: str) -> list[str]:
     names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
     data = value.removeprefix("t")
     forms = []
-    for name in names:
+    for name in names or _changed(t, fresh):
         try:
             called = callable(getattr(t, name))
         except Exception:
@@ -131,6 +144,15 @@ def gradients(declared: str, t: Any, value: str) -> list[str]:
     return forms
 
 
+def _changed(t: Any, fresh: Any) -> list[str]:
+    """The attributes that differ between two tensors of the same data."""
+    own, others = (vars(x) if hasattr(x, "__dict__") else {} for x in (t, fresh))
+    try:
+        return [name for name, value in own.items() if repr(value) != repr(others.get(name))]
+    except Exception:  # a foreign `__repr__` may fail in any way
+        return []
+
+
 def guarded(gradient: str) -> str:
     """The expression, with a guard if it reads the data of an attribute that may be None."""
     attribute = re.match(r"(t\.\w+)(?:\.|\()", gradient)
@@ -139,19 +161,7 @@ def guarded(gradient: str) -> str:
     return f"None if {attribute[1]} is None else {gradient}"
 
 
-def functions_in(modules: Iterable[str], *names: str) -> list[str]:
-    """The functions of these names in the modules, as expressions."""
-    return [
-        f"{module}.{name}"
-        for module in modules
-        for name in names
-        if callable(attribute_of(sys.modules.get(module), name))
-    ]
-
-
-GradientPlace = Literal["stored", "returned", "moved"]
-"""Where gradients are after a backward pass: in the leaves, in its value, or in what it changes in
-the data of the leaves."""
+# ----- Backward passes -----
 
 
 @dataclass(frozen=True)
@@ -159,24 +169,40 @@ class BackwardForm:
     """An expression that may run the backward pass, and where the gradients are afterwards."""
 
     expression: str
-    gradients: GradientPlace = "stored"
+    gradients: Literal["stored", "returned", "moved"] = "stored"
+    """In the leaves, in its value, or in what it changes in the data of the leaves."""
 
 
-def storing(declared: Dialect, leaf: str, target: Any, modules: list[str]) -> list[BackwardForm]:
-    """Return backward passes, with a cotangent or from a weighted sum, that store gradients."""
-    backward = declared.backward
-    forms = [backward] if backward else _each(_constants(leaf), _stored, target, modules)
-    return list(map(BackwardForm, forms))
+def backward_forms(
+    declared: Dialect, leaf: str, target: Any, modules: list[str]
+) -> list[BackwardForm]:
+    """Return backward passes, the likeliest first.
 
-
-def returning(declared: Dialect, leaf: str, target: Any, modules: list[str]) -> list[BackwardForm]:
-    """Return backward passes of given leaves, and steps of optimizers that run one."""
-    if declared.backward:
+    They start with a cotangent or from a weighted sum, and leave the gradients in the leaves, or
+    return those of given leaves.
+    """
+    if backward := declared.backward:
+        if "leaves" not in names_in(backward):
+            return [BackwardForm(backward)]
         moved = "before" in names_in(declared.gradient)
-        return [BackwardForm(declared.backward, "moved" if moved else "returned")]
+        stored = declared.gradient and not moved
+        return [BackwardForm(backward, "moved" if moved else "stored" if stored else "returned")]
     constants = _constants(leaf)
-    returned = _each(constants, _returned, target, modules)
-    return [*returned, *_each(constants, _optimizers, target, modules)]
+    calls = [call for constant in constants for call in _stored(constant, target, modules)]
+    forms = [BackwardForm(call) for call in calls]
+    calls = [call for constant in constants for call in _returned(constant, target, modules)]
+    return list(dict.fromkeys([*forms, *(BackwardForm(call, "returned") for call in calls)]))
+
+
+def backward_of_numbers(declared: Dialect, target: Any, modules: list[str]) -> list[BackwardForm]:
+    """Return backward passes of an engine of single numbers, which start with 1."""
+    if declared.backward:
+        return [BackwardForm(declared.backward)]
+    calls = [(attribute_of(target, name), f"t.{name}(", "") for name in backward_methods(target)]
+    calls += [(_function(name), f"{name}(t", ", ") for name in _differentiating(modules)]
+    forms = [f"{start})" for function, start, _ in calls if _takes(function, 1)]
+    forms += [f"{start}{comma}1.0)" for function, start, comma in calls if _takes(function, 2)]
+    return list(map(BackwardForm, forms))
 
 
 def _constants(leaf: str) -> list[str]:
@@ -186,64 +212,92 @@ def _constants(leaf: str) -> list[str]:
     return list(dict.fromkeys((without_flags, differentiable)))
 
 
-def _each(
-    constants: list[str],
-    forms: Callable[[str, Any, list[str]], Iterator[AnyForm]],
-    target: Any,
-    modules: list[str],
-) -> list[AnyForm]:
-    return [form for constant in constants for form in forms(constant, target, modules)]
-
-
-def _weighted(constant: str, target: Any, modules: list[str]) -> list[str]:
-    """The output times a constant, element by element."""
-    forms = [f"(t * {constant})"]
-    if not hasattr(target, "__mul__"):
-        forms += [f"t.{name}({constant})" for name in ("mul", "multiply") if hasattr(target, name)]
-    forms += [f"{name}(t, {constant})" for name in functions_in(modules, "mul", "multiply")]
-    return [*forms, f"(t / {substituted(constant, 'cotangent', '(1 / cotangent)')})"]
-
-
 def _scalars(constant: str, target: Any, modules: list[str]) -> list[str]:
     """The weighted sum of the output, and the weighted output for engines that add it up."""
-    return [
-        scalar
-        for output in _weighted(constant, target, modules)
-        for scalar in (*_sums(output, modules), output)
+    divisor = substituted(constant, "cotangent", "(1 / cotangent)")
+    outputs = [
+        *_applied("mul", "*", constant, target, modules),
+        *_applied("truediv", "/", divisor, target, modules),
     ]
+    return [scalar for output in outputs for scalar in (*_sums(output, target, modules), output)]
+
+
+def _applied(
+    operator: str, symbol: str, other: str, target: Any, modules: list[str]
+) -> Iterator[str]:
+    """The output and a tensor, combined by an operator, or else by a method or a function."""
+    if hasattr(target, f"__{operator}__"):
+        yield f"(t {symbol} {other})"
+        return
+    for name in OPERATORS[operator]:
+        if hasattr(target, name):
+            yield f"t.{name}({other})"
+        yield from (f"{function}(t, {other})" for function in _functions(modules, name))
+
+
+def _sums(tensor: str, target: Any, modules: list[str]) -> Iterator[str]:
+    if _takes(attribute_of(target, "sum"), 1):
+        yield f"{tensor}.sum()"
+    for name in ("sum", "reduce_sum", "tsum"):
+        yield from (f"{function}({tensor})" for function in _functions(modules, name))
+
+
+def _functions(modules: Iterable[str], name: str) -> list[str]:
+    """The functions of this name in the modules, as expressions."""
+    return [
+        f"{module}.{name}"
+        for module in modules
+        if callable(attribute_of(sys.modules.get(module), name))
+    ]
+
+
+def _takes(function: Any, number: int) -> bool:
+    """Whether a function can be called with this number of positional arguments."""
+    if not callable(function):
+        return False
+    least, most = positional(function)
+    return least <= number <= most
 
 
 def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
     """Backward passes that leave the gradients in the leaves."""
     scalars = _scalars(constant, target, modules)
-    for method in backward_methods(target):
-        yield from (f"t.{method}({passed})" for passed in _cotangents(target, method, constant))
-        for name in parameters_of(attribute_of(target, method)) or ():
-            if re.search(r"grad|seed|cotangent|upstream|dy|dout", name.lower()):
-                yield from (f"t.{method}({name}=cotangent)", f"t.{method}({name}={constant})")
-        yield from (f"{scalar}.{method}()" for scalar in scalars)
-    for function in _differentiating(modules):
-        yield from (f"{function}(t, cotangent)", f"{function}(t, {constant})")
-        yield from (f"{function}({scalar})" for scalar in scalars)
+    for name in backward_methods(target):
+        method = attribute_of(target, name)
+        if _takes(method, 2):
+            yield from (f"t.{name}({passed})" for passed in _cotangents(target, method, constant))
+        for keyword in list(parameters_of(method) or ())[1:]:
+            if _COTANGENT.search(keyword.lower()) and not _NO_COTANGENT.search(keyword.lower()):
+                yield from (f"t.{name}({keyword}={passed})" for passed in ("cotangent", constant))
+        if _takes(method, 1):
+            yield from (f"{scalar}.{name}()" for scalar in scalars)
+    for name in _differentiating(modules):
+        if _takes(_function(name), 2):
+            yield from (f"{name}(t, cotangent)", f"{name}(t, {constant})")
+        if _takes(_function(name), 1):
+            yield from (f"{name}({scalar})" for scalar in scalars)
 
 
-def _cotangents(target: Any, method: str, constant: str) -> list[str]:
-    """What a method may be passed as its cotangent, the likeliest first: an array, or a tensor.
+def _cotangents(target: Any, method: Any, constant: str) -> list[str]:
+    """What a method may be passed as its cotangent, the likeliest first.
 
-    Its first parameter decides: by its annotation, or by a name that means something else.
+    This is an array, a tensor or a list. The method's first parameter decides: by its annotation,
+    or by a name that means something else.
     """
-    parameters = list((parameters_of(attribute_of(target, method)) or {}).values())[1:]
+    parameters = list((parameters_of(method) or {}).values())[1:]
     if parameters and _NO_COTANGENT.search(parameters[0].name.lower()):
         return []
     annotation = str(parameters[0].annotation) if parameters else ""
     is_tensor = re.search(rf"\b{target.__name__}\b", annotation)
-    return [constant, "cotangent"] if is_tensor else ["cotangent", constant]
+    first = [constant, "cotangent"] if is_tensor else ["cotangent", constant]
+    return [*first, "cotangent.tolist()"]
 
 
+_COTANGENT = re.compile(r"grad|seed|cotangent|upstream|dy|dout")
 _NO_COTANGENT = re.compile(r"retain|create|visited|seen|order|topo|graph|leaves|param|verbose")
 
 
-def _differentiating(modules: list[str]) -> list[str]:
+def _differentiating(modules: Iterable[str]) -> list[str]:
     """The functions whose name says that they differentiate, as expressions."""
     return [
         f"{module}.{name}"
@@ -255,91 +309,46 @@ def _differentiating(modules: list[str]) -> list[str]:
     ]
 
 
+def _function(expression: str) -> Any:
+    """The function that `_differentiating` found."""
+    module, _, name = expression.rpartition(".")
+    return attribute_of(sys.modules[module], name)
+
+
 _DIFFERENTIATES = re.compile(r"back(ward|prop|pass)|grad(s|ients?)?$|derivatives?|differentiate")
 _OTHER_PURPOSE = re.compile(r"zero|clip|numer|check|broadcast|no_grad|enable|unary|binary|reset")
 
-_LOOKED_UP = (
-    "(lambda found: [found[leaf] for leaf in leaves])({call})",
-    "(lambda found: [found[id(leaf)] for leaf in leaves])({call})",
-)
-"""Gradients that are returned in a mapping, by leaf or by its identity."""
 
-
-def _returned(constant: str, target: Any, modules: list[str]) -> Iterator[BackwardForm]:
-    """Backward passes that return the gradients of given leaves."""
+def _returned(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
+    """Backward passes that return the gradients of given leaves, or those of all by leaf."""
     scalars = _scalars(constant, target, modules)
-    for function in _differentiating(modules):
-        calls = [f"{function}({scalar}" for scalar in scalars]
-        for expression in (
-            *(f"{call}, leaves)" for call in calls),
-            f"{function}(t, leaves, cotangent)",
-            f"{function}(t, leaves, {constant})",
-            *(f"{call}, *leaves)" for call in calls),
-            *(f"[{call}, leaf) for leaf in leaves]" for call in calls),
-            *(f"{function}(leaves, {scalar})" for scalar in scalars),
-            *_looked_up([*(f"{call})" for call in calls), f"{function}(t, cotangent)"]),
-        ):
-            yield BackwardForm(expression, "returned")
-    for method in backward_methods(target):
-        calls = [f"{scalar}.{method}(" for scalar in scalars]
-        for expression in (
-            *(f"{call}leaves)" for call in calls),
-            *(f"[{call}leaf) for leaf in leaves]" for call in calls),
-            *_looked_up([*(f"{call})" for call in calls), f"t.{method}(cotangent)"]),
-        ):
-            yield BackwardForm(expression, "returned")
+    for name in _differentiating(modules):
+        function = _function(name)
+        if _takes(function, 2):
+            yield from (f"{name}({scalar}, leaves)" for scalar in scalars)
+        if _takes(function, 3):
+            yield from (f"{name}(t, leaves, {passed})" for passed in ("cotangent", constant))
+        if _takes(function, 2):
+            yield from (f"{name}({scalar}, *leaves)" for scalar in scalars)
+            yield from (f"[{name}({scalar}, leaf) for leaf in leaves]" for scalar in scalars)
+            yield from (f"{name}(leaves, {scalar})" for scalar in scalars)
+            yield f"{_BY_LEAF}({name}(t, cotangent))"
+        if _takes(function, 1):
+            yield from (f"{_BY_LEAF}({name}({scalar}))" for scalar in scalars)
+    for name in backward_methods(target):
+        method = attribute_of(target, name)
+        if _takes(method, 2):
+            yield from (f"{scalar}.{name}(leaves)" for scalar in scalars)
+            yield from (f"[{scalar}.{name}(leaf) for leaf in leaves]" for scalar in scalars)
+            yield f"{_BY_LEAF}(t.{name}(cotangent))"
+        if _takes(method, 1):
+            yield from (f"{_BY_LEAF}({scalar}.{name}())" for scalar in scalars)
 
 
-def _looked_up(calls: Iterable[str]) -> list[str]:
-    return [form.format(call=call) for call in calls for form in _LOOKED_UP]
+_BY_LEAF = "(lambda found: [found[leaf] for leaf in leaves])"
 
 
-STEP = "2.0**20"
-"""The learning rate of a step that shows the gradient; a power of two, so nothing is rounded."""
-
-_STEPS: tuple[tuple[str, GradientPlace], ...] = (("0.0", "stored"), (STEP, "moved"))
-
-_RATE = re.compile(r"lr|learning_?rate|rate|alpha|eta|step_?size")
-_MINIMIZES = re.compile(r"minimi[sz]e|step|update|optimi[sz]e|train")
-
-
-def _optimizers(constant: str, target: Any, modules: list[str]) -> Iterator[BackwardForm]:
-    """Steps of optimizers that run the backward pass themselves.
-
-    With a rate of 0, only the gradients that it stores are read.
-    """
-    for module, name in _classes(modules):
-        optimizer = attribute_of(sys.modules[module], name)
-        methods = [m for m in attributes_of(optimizer) if _MINIMIZES.fullmatch(m)]
-        rates = [p for p in parameters_of(optimizer) or () if _RATE.fullmatch(p.lower())]
-        for method in sorted(methods, key=lambda m: not m.startswith("minimi")):
-            parameters = parameters_of(attribute_of(optimizer, method)) or ()  # with `self`
-            if not rates or len(parameters) < 2:
-                continue
-            for scalar in _scalars(constant, target, modules):
-                for rate, gradients in _STEPS:
-                    new = f"{module}.{name}(leaves, {rates[0]}={rate})"
-                    yield BackwardForm(f"{new}.{method}({scalar})", gradients)
-                    new = f"{module}.{name}({rates[0]}={rate})"
-                    yield BackwardForm(f"{new}.{method}({scalar}, leaves)", gradients)
-
-
-def _classes(modules: list[str]) -> Iterator[tuple[str, str]]:
-    for module in modules:
-        for name in attributes_of(sys.modules[module]):
-            if inspect.isclass(attribute_of(sys.modules[module], name)):
-                yield module, name
-
-
-def from_sums(target: Any, modules: Iterable[str]) -> list[str]:
-    """Return expressions for the backward pass from the sum of a tensor, without a cotangent."""
-    sums = _sums("t", modules)
-    return [f"{scalar}.{method}()" for scalar in sums for method in backward_methods(target)]
-
-
-def _sums(tensor: str, modules: Iterable[str]) -> list[str]:
-    functions = functions_in(modules, "sum", "reduce_sum")
-    return [f"{tensor}.sum()", *(f"{name}({tensor})" for name in functions)]
+# ----- Functions that differentiate functions -----
 
 
 def pulls(name: str) -> list[str]:

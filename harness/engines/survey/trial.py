@@ -6,20 +6,21 @@ those that scale with the cotangent, then any that are not zero, then a backward
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from harness.core.run import NumericArray, message_of
+from harness.engines.adapter.arrays import Adapter, Tensor
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
 from harness.engines.survey.attempts import Attempts, Shape, same
-from harness.engines.survey.forms import STEP, BackwardForm, gradients, guarded
+from harness.engines.survey.forms import BackwardForm, gradients, guarded
 
 Slopes = tuple[Any, ...]
 """The derivatives of a probe with respect to `t`, and to `u` if the probe uses it."""
@@ -36,36 +37,29 @@ ONE_OP: dict[str, Callable[[Any, Any], Slopes]] = {
     "t * 3.0": lambda x, _: (3 + 0 * x,),
     "t + 3.0": lambda x, _: (1 + 0 * x,),
     "t ** 2": lambda x, _: (2 * x,),
+    "t ** u": lambda x, y: (y * x ** (y - 1), x**y * np.log(x)),
     "t.exp()": lambda x, _: (np.exp(x),),
     "t.tanh()": lambda x, _: (1 - np.tanh(x) ** 2,),
     "t.relu()": lambda x, _: ((x > 0) + 0 * x,),
 }
-"""Probes of two leaves of one shape, and their derivatives."""
+"""Probes of two leaves of one shape, and their derivatives.
 
+They are computed as the harness's probes are: where an engine has no operator, by its method or
+function.
+"""
 
-class Replacement(NamedTuple):
-    """What a function computes for engines that do not overload the operator."""
-
-    operator: str
-    probe: str
-
-
-_MUL = Replacement("__mul__", "t * u")
-FUNCTIONS = {"mul": _MUL, "multiply": _MUL, "add": Replacement("__add__", "t + u")}
-"""Functions for engines that do not overload operators."""
+_POSITIVE = {"t ** u"}
+"""The probes whose leaves are positive."""
 
 _ENOUGH = 3
 """A backward pass that fails on this many probes is not tried on others."""
 
 _CALLED = 2
-_ARGUMENTS = (TypeError, AttributeError)
-"""What an engine raises if it is given a tensor for an array, or an array for a tensor."""
+_REFUSALS = (TypeError, AttributeError, AssertionError)
+"""What an engine may raise if it is given a tensor for an array, or no scalar."""
 
 _LONGEST = 120
 """The length at which the text of an exception is cut, in characters."""
-
-_SECONDS = 1.2
-"""Processor time for the trials of one leaf."""
 
 
 class Score(NamedTuple):
@@ -76,9 +70,11 @@ class Score(NamedTuple):
     """Wrong, but twice as large for twice the cotangent."""
     filled: int = 0
     """Neither, but not all zero."""
+    ended: int = 0
+    """Those whose backward pass ended, and left something that can be read."""
     called: int = 0
-    """2 if a backward pass ended and left something that can be read, or failed in the engine's own
-    code; 1 if that may be due to an argument's type; 0 if the engine does not accept it."""
+    """2 if a backward pass ended, or failed in the engine's own code; 1 if the engine may not have
+    accepted the arguments; 0 if its code did not run."""
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -115,31 +111,20 @@ class Bench:
 
     attempts: Attempts
     dialect: Dialect
+    module: ModuleType
     leaf: str
     readings: Sequence[str]
     """Expressions that read a leaf's data."""
     shape: Shape
-    functions: Sequence[str] = ()
-    """Calls of functions or methods that multiply or add `t` and `u`."""
     numbers: bool = False
     """Whether a leaf holds one number, and the backward pass takes no cotangent."""
 
-    @property
-    def probes(self) -> dict[str, Callable[[Any, Any], Slopes]]:
-        """The probes, with those of functions at the end."""
-        return ONE_OP | {
-            call: ONE_OP[op.probe]
-            for call in self.functions
-            for name, op in FUNCTIONS.items()
-            if re.search(rf"\b{name}\(", call)
-        }
-
-    def trial(self, form: BackwardForm) -> Trial:
-        """Try a backward pass on every probe; the gradient is read as most probes allow."""
+    def trial(self, form: BackwardForm, probes: Sequence[str] = tuple(ONE_OP)) -> Trial:
+        """Try a backward pass on each probe; the gradient is read as most probes allow."""
         outcomes: dict[str, dict[Reading, str]] = {}
         failures: dict[str, str] = {}
         called = 0
-        for probe, slopes in self.probes.items():
+        for probe in probes:
             if len(failures) >= _ENOUGH and not outcomes and called < _CALLED:
                 break
             weights = self._weights(probe)
@@ -149,17 +134,27 @@ class Bench:
                 continue
             except BaseException as error:
                 failures[probe] = _in_words(error)
-                own = self.attempts.note(form.expression, error)
-                called = max(called, own + (own and not isinstance(error, _ARGUMENTS)))
+                raiser = self.attempts.note(form.expression, error)
+                refuses = raiser == "statement" or isinstance(error, _REFUSALS)
+                called = max(called, 0 if raiser is None else 1 if refuses else _CALLED)
                 continue
-            expected = [s * weights for s in slopes(*_operands(self.shape, probe))]
+            called = _CALLED
+            expected = [s * weights for s in ONE_OP[probe](*_operands(self.shape, probe))]
             outcomes[probe] = {
                 reading: "right" if _all_same(items, expected) else _filled(items)
                 for reading, items in found.items()
             }
             if "right" not in outcomes[probe].values():
                 self._mark_scaled(form, probe, found, outcomes[probe])
-        return _best_reading(outcomes, failures, form, called)
+        return _best_reading(outcomes, failures, self._usual(form), called)
+
+    def _usual(self, form: BackwardForm) -> Reading:
+        """How the gradient is read if no probe shows it: by its name."""
+        value, gradient = self.readings[0], ""
+        if form.gradients != "returned":
+            leaf = self._leaf(_inputs(self.shape, 0))
+            gradient = next(iter(gradients(self.dialect.gradient, leaf, value, leaf)), "t.grad")
+        return value, form.expression, gradient
 
     def _mark_scaled(
         self, form: BackwardForm, probe: str, first: Gradients, outcomes: dict[Reading, str]
@@ -175,6 +170,10 @@ class Bench:
             if _all_same(_arrays(second.get(reading, [])), doubled):
                 outcomes[reading] = "scaled"
 
+    @cached_property
+    def _adapter(self) -> Adapter:
+        return Adapter(replace(self.dialect, leaf=self.leaf), self.module)
+
     def _weights(self, probe: str) -> NumericArray:
         return np.ones(()) if self.numbers else _inputs(self.shape, sum(map(ord, probe)) + 2)
 
@@ -186,8 +185,10 @@ class Bench:
         names = ("t", "u") if "u" in names_in(probe) else ("t",)
         operands = _operands(self.shape, probe)[: len(names)]
         leaves = list(map(self._leaf, operands))
-        output = self.attempts.value(probe, **dict(zip(names, leaves, strict=True)))
-        if output is None:
+        tensors = [Tensor(self._adapter, leaf) for leaf in leaves]
+        output = self.attempts.value(probe, **dict(zip(names, tensors, strict=True)))
+        output = self._adapter.unwrap(output)
+        if output is None or any(leaf is None for leaf in leaves):
             raise _NotComputed
         arguments = {"t": output, "cotangent": weights.copy(), "leaves": leaves}
         result = self.attempts.evaluate(form.expression, **arguments)
@@ -195,13 +196,21 @@ class Bench:
         return dict(read[form.gradients](form.expression, leaves, result, operands))
 
     def _stored(
-        self, backward: str, leaves: list[Any], _: Any, __: Any
+        self, backward: str, leaves: list[Any], _: Any, operands: Sequence[NumericArray]
     ) -> Iterator[tuple[Reading, list[Any]]]:
+        fresh = self._leaf(operands[0])
         for value in self.readings:
-            for gradient in gradients(self.dialect.gradient, leaves[0], value):
-                items = [self.attempts.value(gradient, t=leaf) for leaf in leaves]
-                declared = self.dialect.gradient == gradient
-                yield (value, backward, gradient if declared else guarded(gradient)), items
+            for gradient in gradients(self.dialect.gradient, leaves[0], value, fresh):
+                read = gradient if self.dialect.gradient == gradient else guarded(gradient)
+                yield (value, backward, read), [self._read(read, leaf) for leaf in leaves]
+
+    def _read(self, gradient: str, leaf: Any) -> Any:
+        """A gradient; an object that is not a number if it cannot be read."""
+        try:
+            return self.attempts.evaluate(gradient, t=leaf)
+        except BaseException as error:
+            self.attempts.note(gradient, error)
+            return error
 
     def _returned(
         self, backward: str, leaves: list[Any], result: Any, _: Any
@@ -217,35 +226,16 @@ class Bench:
     def _moved(
         self, backward: str, leaves: list[Any], _: Any, operands: Sequence[NumericArray]
     ) -> Iterator[tuple[Reading, list[Any]]]:
-        for value in self.readings:
-            gradient = self.dialect.gradient or f"(before - {value}) / {STEP}"
-            yield (
-                (value, backward, gradient),
-                [
-                    self.attempts.value(gradient, t=leaf, before=x)
-                    for leaf, x in zip(leaves, operands, strict=True)
-                ],
-            )
+        read = self.dialect.gradient
+        items = [
+            self.attempts.value(read, t=leaf, before=x)
+            for leaf, x in zip(leaves, operands, strict=True)
+        ]
+        yield (self.readings[0], backward, read), items
 
 
 class _NotComputed(Exception):
     """The engine does not have a probe's op."""
-
-
-def ranked(
-    forms: Sequence[BackwardForm], trial: Callable[[BackwardForm], Trial]
-) -> list[tuple[int, Trial]]:
-    """Return the best forms with their positions, up to the first that gets everything right."""
-    end, found = time.process_time() + _SECONDS, []
-    for position, form in enumerate(forms):
-        if time.process_time() > end:
-            break
-        result = trial(form)
-        if result.outcomes:
-            found.append((position, result))
-        if result.complete:
-            break
-    return sorted(found, key=lambda pair: pair[1].score, reverse=True)[:3]
 
 
 def trial_of_pull(attempts: Attempts, pull: str) -> Trial:
@@ -276,13 +266,13 @@ def trial_of_pull(attempts: Attempts, pull: str) -> Trial:
         elif outcome == "filled" and same(second, 2 * np.asarray(first)):
             outcome = "scaled"
         outcomes[probe] = {("t", "t", "t"): outcome}
-    return _best_reading(outcomes, failures, BackwardForm("t"))
+    return _best_reading(outcomes, failures, ("t", "t", "t"))
 
 
 def _best_reading(
     outcomes: dict[str, dict[Reading, str]],
     failures: dict[str, str],
-    form: BackwardForm,
+    usual: Reading,
     called: int = 0,
 ) -> Trial:
     """The trial with the reading that has the best score; of several, the first."""
@@ -291,10 +281,11 @@ def _best_reading(
     for reading in readings:
         ended = {probe: found.get(reading, "empty") for probe, found in outcomes.items()}
         count = list(ended.values()).count
-        read = _CALLED if len(ended) > count("unreadable") else called
-        score = Score(count("right"), count("scaled"), count("filled"), read)
+        readable = len(ended) - count("unreadable")
+        read = _CALLED if readable else called
+        score = Score(count("right"), count("scaled"), count("filled"), readable, read)
         trials.append(Trial(score, ended | failures, *reading))
-    nothing = Trial(Score(called=called), failures, backward=form.expression)
+    nothing = Trial(Score(called=called), failures, *usual)
     return max(trials, key=lambda trial: trial.score, default=nothing)
 
 
@@ -311,7 +302,8 @@ def _inputs(shape: Shape, seed: int) -> NumericArray:
 
 def _operands(shape: Shape, probe: str) -> tuple[NumericArray, NumericArray]:
     seed = sum(map(ord, probe))
-    return _inputs(shape, seed), _inputs(shape, seed + 1)
+    x, y = _inputs(shape, seed), _inputs(shape, seed + 1)
+    return (abs(x), abs(y)) if probe in _POSITIVE else (x, y)
 
 
 def _all_same(items: Sequence[Any], expected: Sequence[Any]) -> bool:
@@ -324,6 +316,8 @@ def _filled(items: Sequence[Any]) -> str:
     try:
         arrays = _arrays(items)
     except Exception:  # a foreign object may fail in any way
+        return "unreadable"
+    if any(array.size == 0 for array in arrays):
         return "unreadable"
     return "filled" if any(np.any(array) for array in arrays) else "empty"
 

@@ -11,7 +11,15 @@ from harness.core.message import shortened, some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.grade.suite import RuleChange
 from harness.report.grading.reasons import ORDER, why
-from harness.report.grading.text import FEW, counted, kind_of, refusals, uncounted, wrapped
+from harness.report.grading.text import (
+    FEW,
+    accepted,
+    counted,
+    kind_of,
+    refusals,
+    uncounted,
+    wrapped,
+)
 from harness.rules import Rule
 
 MOST = 12
@@ -41,8 +49,9 @@ def _lines(grade: Grade, rules: Sequence[Rule], verbose: int) -> Iterator[str]:
         yield from others
         yield "Nothing can be said about the rules until the tests pass every time they are run."
         return
-    mutants = grade.breaks or []
-    yield _summary(grade, rules, mutants)
+    yield _summary(grade, rules, grade.breaks or [])
+    yield from accepted(grade.breaks or ())
+    mutants = [mutant for mutant in grade.breaks or () if not mutant.is_accepted]
     yield from uncounted(grade)
     if late := sum(mutant.timed_out is True for mutant in mutants):
         yield f"Killed only because the tests did not end in time: {late}"

@@ -238,8 +238,18 @@ def _anonymous(breaks: Sequence[DisclosedBreak]) -> Iterator[str]:
         yield f"  {count} x {words}"
 
 
+def accepted(breaks: Sequence[DisclosedBreak]) -> Iterator[str]:
+    """Yield how many breaks are not listed, since they are in the user's baseline."""
+    states = Counter(shown.baseline for shown in breaks if shown.is_accepted)
+    if known := states["accepted"]:
+        yield f"In the baseline, and not listed: {known}"
+    if set_aside := states["equivalent"]:
+        yield f"Equivalent, as the baseline says, and not counted: {set_aside}"
+
+
 def _named(grade: Grade, verbose: int, option: str) -> Iterator[str]:
-    breaks = grade.breaks or []
+    yield from accepted(grade.breaks or ())
+    breaks = [shown for shown in grade.breaks or () if not shown.is_accepted]
     fates = Counter(shown.fate for shown in breaks)
     yield from _survivors(breaks, verbose, option)
     missed = [f"{shown.break_}" for shown in breaks if shown.fate == "not-reached"]

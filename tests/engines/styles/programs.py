@@ -20,13 +20,20 @@ class Style:
     """An engine, as a person would call it who has read its source."""
 
     file: str
-    """The file that defines its tensors, which is also how the harness is told of it."""
+    """The file that defines its tensors."""
     programs: tuple[str, ...]
     """The beginnings of the names of the programs that it supports."""
     leaf: Callable[[Any, np.ndarray], Any]
     value: Callable[[Any], np.ndarray]
     gradients: Callable[[Any, Any, Sequence[Any], np.ndarray], Sequence[Any]]
     """From the module, an output, the leaves and a cotangent."""
+    settings: str = ""
+    """A file with what the harness cannot find out by itself."""
+
+    @property
+    def path(self) -> Path:
+        """What the harness is told: the engine, or its settings."""
+        return HERE / (self.settings or self.file)
 
 
 def _stored(start: Callable[[Any, Any, np.ndarray], object], read: Callable[[Any], Any]) -> Any:
@@ -66,6 +73,7 @@ STYLES = {
             lambda m, t, w: (t * m.Var("w", w, m.Role.CONSTANT)).backpropagate(),
             lambda leaf: leaf.gradient,
         ),
+        "labelled.toml",
     ),
     "fixed_rank": Style(
         "fixed_rank.py",
@@ -122,6 +130,7 @@ STYLES = {
         lambda m, x: m.Parameter(x),
         lambda t: t.data,
         _steps_of,
+        "minimizing.toml",
     ),
     "sibling": Style(
         "sibling/lattice/tensor.py",

@@ -1,4 +1,4 @@
-"""What is found out about engines in other styles, without settings."""
+"""What is found out about engines in other styles, most of them without settings."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,9 +43,8 @@ KNOWN = {
     ),
     "labelled": Known(
         (
-            "Var(value=data, label='x', role=Role.PARAMETER)",
-            *("t.value", "t.gradient"),
-            "(t * Var(value=cotangent, label='x', role=Role.PARAMETER)).sum().backpropagate()",
+            *("Var('x', data, Role.PARAMETER)", "t.value", "t.gradient"),
+            "(t * Var('x', cotangent, Role.PARAMETER)).sum().backpropagate()",
         ),
         *("rebound", None),
     ),
@@ -89,7 +88,7 @@ KNOWN = {
     "minimizing": Known(
         (
             *("Parameter(data)", "t.data", "(before - t.data) / 2.0**20"),
-            "minimizing.SGD(leaves, lr=2.0**20).minimize((t * Parameter(cotangent)).sum())",
+            "SGD(leaves, lr=2.0**20).minimize((t * Parameter(cotangent)).sum())",
         ),
         *("returned", "narrow", "SGD.minimize"),
     ),
@@ -112,7 +111,7 @@ def explored() -> dict[str, Exploration]:
 
 def exploration_of(name: str, explored: dict[str, Exploration]) -> Exploration:
     if name not in explored:
-        explored[name] = explore(str(HERE / STYLES[name].file), open_cache(), CONVENTIONS)
+        explored[name] = explore(STYLES[name].path, open_cache(), CONVENTIONS)
     return explored[name]
 
 

@@ -247,6 +247,42 @@ def test_functions_of_pytorch_that_return_zero_are_killed(tmp_path: Path) -> Non
     assert fates == {"same-result": "survived", "zero-gradient": "killed"}
 
 
+# ----- An engine's own rules beside the catalogue's breaks -----
+
+OF_ENGINE = ("engine_suite.py", "--breaks-engine=engine.py:Tensor")
+
+
+def test_an_engine_gets_the_breaks_and_the_mutants_of_its_rules(
+    engine: Result, tmp_path: Path
+) -> None:
+    folder = example(tmp_path, "engine.py", "engine_suite.py")
+    mark = '@pytest.mark.kills("mask-dropped", "relu-identity-grad")\ndef test_relu'
+    suite = (folder / "engine_suite.py").read_text()
+    (folder / "engine_suite.py").write_text(
+        "import pytest\n" + suite.replace("def test_relu", mark)
+    )
+    result = run(folder, *OF_ENGINE, "--breaks")
+    mutants = {name: fate for name, fate in result.fates.items() if "@" in name}
+    assert mutants == engine.fates
+    breaks = {name: fate for name, fate in result.fates.items() if name not in mutants}
+    assert breaks["matmul-no-transpose"] == "survived"
+    applied = [fate for fate in breaks.values() if fate != "does-not-apply"]
+    shown = result.text.partition(" breaks ===")[2]
+    assert f"of {len(applied)} breaks" in shown
+    assert f"5 rules, {len(mutants)} mutants" in shown
+    assert result.report["of"] == len(applied) + len(mutants)
+    (claims,) = result.report["claims"].values()
+    assert claims == ["mask-dropped", "relu-identity-grad"]
+    assert shown.count("although its mark says so") == 1
+    assert result.status == 1
+
+
+def test_selected_breaks_come_without_mutants(tmp_path: Path) -> None:
+    folder = example(tmp_path, "engine.py", "engine_suite.py")
+    result = run(folder, *OF_ENGINE, "--breaks=matmul-no-transpose")
+    assert list(result.fates) == ["matmul-no-transpose"]
+
+
 # ----- What goes wrong -----
 
 SUITE = """
