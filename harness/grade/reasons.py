@@ -59,8 +59,13 @@ class Reason(msgspec.Struct, frozen=True):
     """In which ways other arguments would show a wrong number; see `harness.runs.variations`."""
 
 
-def reason_of(comparison: CallComparison | None, tests: Sequence[str]) -> Reason:
-    """Return the reason that a comparison of calls shows; `tests` are the names of the tests."""
+def reason_of(
+    comparison: CallComparison | None, tests: Sequence[str], *, is_bug: bool = False
+) -> Reason:
+    """Return the reason that a comparison of calls shows.
+
+    `tests` are the names of the tests. What is known to be a bug is not called equivalent.
+    """
     if comparison is None:
         return Reason("not-measured")
     calls, more = comparison.calls or comparison.forwards, comparison.more
@@ -74,7 +79,7 @@ def reason_of(comparison: CallComparison | None, tests: Sequence[str]) -> Reason
         for kind, argument in sorted(comparison.common or (), key=_rank)
         if _may_explain(kind, argument, comparison)
     ]
-    is_hidden = comparison.reveals or telling or not comparison.calls
+    is_hidden = comparison.reveals or telling or not comparison.calls or is_bug
     kind: ReasonKind = "inputs" if is_hidden else "same"
     return Reason(kind, calls, more, common=telling, reveals=sorted(comparison.reveals))
 

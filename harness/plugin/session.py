@@ -323,7 +323,9 @@ class BreaksSession:
             found: BreakOutcome | None = outcome
             if outcome.reload:
                 found = self.reloads.compare(both.files, passing)
-            reasons[both.id] = reason_of(found.comparison if found else None, tests)
+            reasons[both.id] = reason_of(
+                found.comparison if found else None, tests, is_bug=both.change is None
+            )
         for name, reason in reasons.items():
             self.results[name] = msgspec.structs.replace(self.results[name], reason=reason)
 

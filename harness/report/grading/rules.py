@@ -9,10 +9,17 @@ from pathlib import Path
 
 from harness.core.message import shortened, some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
-from harness.grade.reasons import ReasonKind
 from harness.grade.suite import RuleChange
-from harness.report.grading.reasons import ORDER, SHORT, why
-from harness.report.grading.text import FEW, accepted, refusals, uncounted, wrapped
+from harness.report.grading.reasons import ORDER, why
+from harness.report.grading.text import (
+    FEW,
+    accepted,
+    counted,
+    kind_of,
+    refusals,
+    uncounted,
+    wrapped,
+)
 from harness.rules import Rule
 
 MOST = 12
@@ -73,10 +80,8 @@ def _survivors(survivors: Sequence[DisclosedBreak], verbose: int) -> Iterator[st
     """Yield the survivors by their reasons; those that may be equivalent come last."""
     if not survivors:
         return
-    counts = Counter(_kind(one) for one in survivors)
-    listed = ", ".join(f"{counts[kind]} {SHORT[kind]}" for kind in ORDER if counts[kind])
-    yield f"Survivors ({len(survivors)}): {listed}"
-    ordered = sorted(survivors, key=lambda one: ORDER.index(_kind(one)))
+    yield f"Survivors ({len(survivors)}):{counted(survivors)}"
+    ordered = sorted(survivors, key=lambda one: ORDER.index(kind_of(one)))
     shown = ordered if verbose > 0 else ordered[:MOST]
     places = {id(one): f"{Path(str(one.file)).name}:{one.line}" for one in shown}
     wide = max(map(len, places.values()))
@@ -92,10 +97,6 @@ def _survivors(survivors: Sequence[DisclosedBreak], verbose: int) -> Iterator[st
             yield f"{CODE}{places[id(mutant)]:{wide}}  {change.operator:{width}}  {code}"
     if len(survivors) > len(shown):
         yield f"  and {len(survivors) - len(shown)} more (-v lists all)"
-
-
-def _kind(mutant: DisclosedBreak) -> ReasonKind:
-    return mutant.reason.kind if mutant.reason else "not-measured"
 
 
 def _difference(before: str, after: str) -> tuple[str, str]:
@@ -122,7 +123,7 @@ def _not_reached(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
 
 def _to_write(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
     """Yield the tests that would kill most of the survivors, and the page to read."""
-    survivors = [one for one in mutants if one.fate == "survived" and _kind(one) != "same"]
+    survivors = [one for one in mutants if one.fate == "survived" and kind_of(one) != "same"]
     counts = Counter(_change(one).operator for one in survivors)
     levels = {_change(one).operator: one.level or 0 for one in survivors}
     tests = {_change(one).operator: _change(one).write for one in survivors}

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.core.message import shortened, some, visible
 from harness.core.vocabulary import Stage
 from harness.grade.feedback import DisclosedBreak, Grade
+from harness.grade.reasons import ReasonKind
 from harness.grade.suite import CopiedCode, Score, SuiteReport, UncountedResult
-from harness.report.grading.reasons import MOST_OF_A_NAME, name_of, why
+from harness.report.grading.reasons import MOST_OF_A_NAME, ORDER, SHORT, name_of, why
 
 # ----- Sentences -----
 
@@ -269,9 +270,10 @@ def _survivors(breaks: Sequence[DisclosedBreak], verbose: int, option: str) -> I
     survivors = [shown for shown in breaks if shown.fate in ("survived", "recognised")]
     if not survivors:
         return
+    survivors.sort(key=lambda shown: ORDER.index(kind_of(shown)))  # by reason, if there are any
     listed = survivors if verbose > 0 else survivors[:MOST]
     width = max(len(f"{shown.break_}") for shown in listed)
-    yield f"Survivors ({len(survivors)}):"
+    yield f"Survivors ({len(survivors)}):{counted(survivors)}"
     for shown in listed:
         yield f"  {shown.break_:{width}}  {_about(shown)}".rstrip()
     if any(not (shown.stage or shown.reason) and shown.fate == "survived" for shown in listed):
@@ -281,5 +283,20 @@ def _survivors(breaks: Sequence[DisclosedBreak], verbose: int, option: str) -> I
 
 
 def _about(shown: DisclosedBreak) -> str:
-    is_known = shown.reason or shown.stage is not None or shown.fate == "recognised"
+    if shown.fate == "survived" and shown.reason:
+        return why(shown.reason)
+    is_known = shown.stage is not None or shown.fate == "recognised"
     return sentence(shown) if is_known else reached_by(shown)
+
+
+def kind_of(shown: DisclosedBreak) -> ReasonKind:
+    """Return the kind of reason why something survives."""
+    return shown.reason.kind if shown.reason else "not-measured"
+
+
+def counted(survivors: Sequence[DisclosedBreak]) -> str:
+    """Return how many survivors have each reason; empty if there are no reasons."""
+    if not any(shown.reason for shown in survivors):
+        return ""
+    counts = Counter(map(kind_of, survivors))
+    return " " + ", ".join(f"{counts[kind]} {SHORT[kind]}" for kind in ORDER if counts[kind])
