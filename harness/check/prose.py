@@ -132,8 +132,9 @@ OF_TRAINING = re.compile(
 A_BOUND = re.compile(r"\b(at most|no more than)\b", re.I)
 """What a page often says of every input although only some inputs show it."""
 
-CONDITION = (
-    r"`|\]\(|\b(if|where|when|unless|until|once|here|these|this|probes?|as long as|with|without)\b"
+CONDITION = re.compile(
+    r"`|\]\(|\b(if|where|when|unless|until|once|here|these|this|probes?|as long as|with|without)\b",
+    re.I,
 )
 """A sentence that names its inputs has code, a link to its source, or a condition."""
 
@@ -144,28 +145,28 @@ def _check_general(page: Page, text: MarkdownText) -> Iterator[Finding]:
     if not isinstance(front, Break | TrainingBreak):
         return
     for said in (front.why, front.beware):
-        for sentence in filter(_is_general, _sentences(said)):
-            start = sentence[:40]
+        for claim in filter(_is_general, _sentences(said)):
+            start = claim[:40]
             rows = enumerate(page.toml.splitlines(), start=2)
             line = next((number for number, row in rows if start in row), 1)
-            yield text.finding(line, *_general(sentence))
+            yield text.finding(line, *_general(claim))
     for token in text.tokens:
-        for sentence in _sentences(token.content if token.type == "inline" else ""):
-            if _is_general(sentence) and not sentence.startswith("|"):
-                line = text.line_of(token, " ".join(sentence.split(" ")[:2]))
-                yield text.finding(line, *_general(sentence))
+        for claim in _sentences(token.content if token.type == "inline" else ""):
+            if _is_general(claim) and not claim.startswith("|"):
+                line = text.line_of(token, " ".join(claim.split(" ")[:2]))
+                yield text.finding(line, *_general(claim))
 
 
 def _sentences(said: str) -> list[str]:
     return re.split(r"(?<=[.?!])\s+", said.replace("\n", " "))
 
 
-def _is_general(sentence: str) -> bool:
-    if sentence.endswith("?"):
+def _is_general(claim: str) -> bool:
+    if claim.endswith("?"):
         return False
-    named = re.search(CONDITION, sentence, re.I)
-    of_training = OF_TRAINING.search(sentence) and not re.search(r"\d", sentence)
-    return not named and bool(of_training or A_BOUND.search(sentence))
+    named = CONDITION.search(claim)
+    of_training = OF_TRAINING.search(claim) and not re.search(r"\d", claim)
+    return not named and bool(of_training or A_BOUND.search(claim))
 
 
 def _general(sentence: str) -> tuple[str, str]:

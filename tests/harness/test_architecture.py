@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 import harness
-from harness.check.prose import sections_of
+from harness.check.prose import A_BOUND, CONDITION, OF_TRAINING, sections_of
 from harness.core.vocabulary import PageKind
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
@@ -40,10 +40,13 @@ HEADINGS = {heading for kind in get_args(PageKind) for heading in sections_of(ki
 
 NOT_OUR_SENTENCES = {
     "answer_key/stage.py": {" idle"},  # a key of the recorder
-    "check/prose.py": {r"\?|predict|guess|before you"},  # what an author writes
+    "check/prose.py": {  # what an author writes
+        *(r"\?|predict|guess|before you", OF_TRAINING.pattern, A_BOUND.pattern, CONDITION.pattern),
+    },
     "engines/survey/explorer.py": {"None if t.grad is None else "},  # Python
     "experiment/exploration.py": {"in place"},  # the value of a setting
     "gradients/checking.py": {"not implemented for"},  # a message of PyTorch
+    "learn/primer.py": {"return unbroadcast"},  # Python
     "learn/watch.py": {r"^#\s*harness exercise ([a-z0-9-]+) "},  # a command
     "pages/front_matter.py": {  # messages of msgspec and of tomllib
         *("at line (\\d+)", "unknown field `(.+?)`", "missing required field `(.+?)`"),

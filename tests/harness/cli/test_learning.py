@@ -330,7 +330,7 @@ def test_the_self_test_is_asked_before_the_track_and_after_it() -> None:
     assert "Type one of the answers; ? shows the code" in done.shown
     assert re.search(r"\n +def \w+\(", done.shown)
     assert "`harness start` continues with this question." in done.lines
-    done = dialogue(["start"], [ENTER, "skip\n", CTRL_C])
+    done = dialogue(["start"], ["s\n", ENTER, "skip\n", CTRL_C])
     assert done.status == 130
     assert f"Question 3 of {len(BEFORE)}" in done.shown
     assert "Before the track: 0 of 1 right, 3 not answered." in done.lines
