@@ -348,7 +348,7 @@ def html(
         raise UsageError("--all cannot be combined with ids", "leave one of them out")
     chosen = _chosen(session, pages or (), everything=everything)
     session.show_mistakes()
-    write_lessons(session, chosen, out)
+    write_lessons(session, chosen, out, with_primer=not (pages or everything))
     session.console.print(str(out), soft_wrap=True)
     if session.is_interactive and not no_open:
         import webbrowser
@@ -357,12 +357,17 @@ def html(
     return 0
 
 
-def write_lessons(session: CommandSession, pages: Sequence[Page], out: Path) -> None:
-    """Run pages and write them to a file. Raises what `require_lessons` raises."""
+def write_lessons(
+    session: CommandSession, pages: Sequence[Page], out: Path, *, with_primer: bool = False
+) -> None:
+    """Run pages and write them to a file, on request after page 0.
+
+    Raises what `require_lessons` raises.
+    """
     from harness.core.files import write_file
 
     require_lessons(pages, out)
-    write_file(out, session.run(lambda: _document(session, pages)))
+    write_file(out, session.run(lambda: _document(session, pages, with_primer)))
 
 
 def require_lessons(pages: Sequence[Page], out: Path) -> None:
@@ -391,12 +396,16 @@ def _chosen(session: CommandSession, ids: Sequence[str], *, everything: bool) ->
     return [session.page(page_id, "break") for page_id in dict.fromkeys(ids)]
 
 
-def _document(session: CommandSession, pages: Sequence[Page]) -> str:
+def _document(session: CommandSession, pages: Sequence[Page], with_primer: bool) -> str:
     from harness.report.html.document import document
+    from harness.report.html.primer import PrimerLesson
 
     lessons = [_lesson(session, page) for page in pages]
     title = lessons[0].page.title if len(lessons) == 1 else session.console.say("The lab")
-    return document(title, lessons, session.language)
+    primer = None
+    if with_primer:
+        primer = PrimerLesson(tuple(session.catalogue.track), session.language)
+    return document(title, lessons, session.language, primer)
 
 
 def _lesson(session: CommandSession, page: Page) -> Lesson:

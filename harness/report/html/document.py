@@ -18,6 +18,8 @@ from markupsafe import Markup
 from harness.core.message import Message, visible
 from harness.report.glossary import read_glossary
 from harness.report.html.lesson import PREDICTED, Lesson, inline, markdown
+from harness.report.html.primer import PrimerLesson
+from harness.report.html.tiles import key
 from harness.report.language import ENGLISH, Language
 from harness.report.view import STYLES, brief, marked
 
@@ -27,17 +29,23 @@ LINK = re.compile(r'<a href="#([^"]*)">')
 """A link from the text of a page to another page."""
 
 
-def document(title: str, lessons: Sequence[Lesson], say: Language = ENGLISH) -> str:
-    """Return the HTML of a file with these lessons, in this order.
+def document(
+    title: str,
+    lessons: Sequence[Lesson],
+    say: Language = ENGLISH,
+    primer: PrimerLesson | None = None,
+) -> str:
+    """Return the HTML of a file with these lessons, in this order, after page 0 if it is given.
 
     A link of theirs to a page that is not in the file becomes plain text.
     """
-    here = {lesson.page.id for lesson in lessons}
+    here = {lesson.page.id for lesson in lessons} | ({primer.id} if primer else set())
     html = fill(
         "document.html",
         title,
         say,
         lessons=lessons,
+        primer=primer,
         families=_families(lessons),
         outcomes=PREDICTED,
         words=_words(say),
@@ -111,6 +119,8 @@ def _words(say: Language) -> dict[str, str]:
         "here": say("Yes, this is where they first differ."),
         "other": say("No, they first differ at the place marked in red."),
         "done": say("done"),
+        "number": say("Type a number."),
+        "numbers": say("Type numbers."),
     }
 
 
@@ -143,7 +153,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(brief=brief, marked=marked, styles=STYLES)
+    environment.globals.update(
+        key=lambda scale: Markup(key(scale)), brief=brief, marked=marked, styles=STYLES
+    )
     environment.filters["svg"] = Markup
     environment.filters["markdown"] = lambda text: Markup(markdown(text))
     environment.filters["inline"] = lambda text: Markup(inline(text))

@@ -20,7 +20,7 @@ from harness.core.message import Message, joined, message
 from harness.core.rounding import agree, largest
 from harness.core.run import Array, TraceStep
 from harness.experiment.description import leaf_names
-from harness.report.html.tiles import size_of, tile
+from harness.report.html.tiles import as_table, short, size_of, tile
 
 # ----- What happens: two walks, step by step -----
 
@@ -312,6 +312,8 @@ class Picture:
     height: float
     base: str
     steps: tuple[str, ...]
+    scales: tuple[float, float]
+    """The magnitudes of the darkest shade: of the values, and of the gradients."""
 
     @property
     def is_large(self) -> bool:
@@ -359,27 +361,41 @@ def _draw(walk: Walk, boxes: _Boxes, name: str, scene: Scene, correct: Walk | No
     placed = boxes.placed
     base = [_edge(walk, placed, node, operand) for node, operand in placed.routes]
     base += [_node(walk, boxes, index) for index in walk.by_index]
-    scales = {
-        index: largest(*(w.by_index[index].cotangent.numpy() for w in (walk, correct) if w))
-        for index in walk.by_index
-    }
-    values = [_value(walk, boxes, index) for index in walk.by_index]
-    visits = [_visit(walk, boxes, n, scales, correct) for n in range(len(walk.steps))]
+    scales = scales_of(scene)
+    values = [_value(walk, boxes, index, scales[0]) for index in walk.by_index]
+    visits = [_visit(walk, boxes, n, scales[1], correct) for n in range(len(walk.steps))]
     values += [""] * (scene.forward - len(values))  # the other walk may be longer
     visits += [""] * (scene.backward - len(visits))
-    return Picture(name, placed.width, placed.height, "".join(base), (*values, *visits))
+    return Picture(name, placed.width, placed.height, "".join(base), (*values, *visits), scales)
+
+
+def scales_of(scene: Scene) -> tuple[float, float]:
+    """Return the largest magnitudes of all values and of all gradients, on both sides."""
+    steps = (*scene.clean.steps, *scene.broken.steps)
+    values = largest(*(step.value.numpy() for step in steps))
+    return values, largest(*(step.cotangent.numpy() for step in steps))
 
 
 def _node(walk: Walk, boxes: _Boxes, index: int) -> str:
     (x, y), (width, height) = boxes.placed.corners[index], boxes.sizes[index]
     kind = "op" if walk.by_index[index].op else "leaf"
-    shape = escape(str(walk.by_index[index].value.shape))
+    shape = escape(str(walk.by_index[index].value.shape or ""))
     return (
         f'<g class="node {kind}" data-node="{index}">'
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="7"/>'
         f'<text class="name" x="{x + PAD:g}" y="{y + 15:g}">{escape(walk.label(index))}</text>'
         f'<text class="shape" x="{x + width - PAD:g}" y="{y + 15:g}">{shape}</text></g>'
     )
+
+
+HEAD = 5
+"""The half width of an arrowhead."""
+
+
+def _head(tip: Point, up: bool = False) -> str:
+    """Return an arrowhead that points down or up."""
+    (x, y), back = tip, 8 if up else -8
+    return f"M{x - HEAD:.4g} {y + back:.4g}L{x:.4g} {y:.4g}L{x + HEAD:.4g} {y + back:.4g}"
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
@@ -394,21 +410,20 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 def _edge(walk: Walk, placed: Placed, node: int, operand: int) -> str:
     parent = walk.operands[node][operand]
     title = f"{walk.label(parent or 0)} -> {walk.label(node)}"
-    path = _path(placed.routes[node, operand])
+    points = placed.routes[node, operand]
+    path = _path(points)
     return (
         f'<g class="edge" data-edge="{node}.{operand}"><title>{escape(title)}</title>'
-        f'<path class="hit" d="{path}"/><path class="line" d="{path}"/></g>'
+        f'<path class="hit" d="{path}"/><path class="line" d="{path}{_head(points[-1])}"/></g>'
     )
 
 
-def _value(walk: Walk, boxes: _Boxes, index: int) -> str:
+def _value(walk: Walk, boxes: _Boxes, index: int, scale: float) -> str:
     (x, y), value = boxes.placed.corners[index], walk.by_index[index].value.numpy()
-    return tile(value, largest(value), x + PAD, y + LABEL, plain=True)
+    return tile(value, scale, x + PAD, y + LABEL, plain=True)
 
 
-def _visit(
-    walk: Walk, boxes: _Boxes, number: int, scales: dict[int, float], correct: Walk | None
-) -> str:
+def _visit(walk: Walk, boxes: _Boxes, number: int, scale: float, correct: Walk | None) -> str:
     """Return what a visit adds: the node's gradient, and what it passes on."""
     step, placed = walk.steps[number], boxes.placed
     (x, y), (width, _) = placed.corners[step.index], boxes.sizes[step.index]
@@ -417,7 +432,7 @@ def _visit(
     wrong = expected is not None and _differ(step.cotangent, expected.cotangent)
     wide, high = size_of(gradient)
     left, top = x + width - PAD - wide, y + LABEL
-    parts = [tile(gradient, scales[step.index], left, top)]
+    parts = [tile(gradient, scale, left, top, kind="gradient")]
     if wrong:
         parts.append(
             f'<rect class="bad" x="{left - 2:g}" y="{top - 2:g}" width="{wide + 4}" '
@@ -428,10 +443,10 @@ def _visit(
         right = expected.handed[operand] if expected and operand < len(expected.handed) else array
         bad = " bad" if _differ(array, right) else ""
         at = points[-1][0], points[-1][1] - 13
-        text = escape(str(array.shape))
+        text = escape(_passed(array))
         half = _chip(array) / 2
         parts.append(
-            f'<path class="flow{bad}" d="{_path(points[::-1])}"/>'
+            f'<path class="flow{bad}" d="{_path(points[::-1])}{_head(points[0], up=True)}"/>'
             f'<rect class="chip{bad}" x="{at[0] - half:g}" y="{at[1] - 9:g}" '
             f'width="{2 * half:g}" height="17" rx="8"/>'
             f'<text class="chip{bad}" x="{at[0]:g}" y="{at[1] + 4:g}">{text}</text>'
@@ -440,8 +455,13 @@ def _visit(
 
 
 def _chip(array: Array) -> float:
-    """Return the width of the label with the shape of an array that is passed on."""
-    return 6.8 * len(str(array.shape)) + 10
+    """Return the width of the label of an array that is passed on."""
+    return 6.8 * len(_passed(array)) + 10
+
+
+def _passed(array: Array) -> str:
+    """Return the label of an array that is passed on: its shape, or a single number."""
+    return str(array.shape) if array.shape else short(float(as_table(array.numpy())[0][0, 0]))
 
 
 def _differ(actual: Array, expected: Array | None) -> bool:

@@ -43,8 +43,9 @@ def as_table(array: NumericArray) -> tuple[NDArray[np.float64], bool]:
 
 
 def size_of(array: NumericArray, *, plain: bool = False) -> tuple[int, int]:
-    """Return the width and height of a tile in pixels."""
+    """Return the width and height of a tile in pixels; a single number is never plain."""
     table, cut = as_table(array)
+    plain = plain and array.ndim > 0
     rows, columns = table.shape
     width, height = _cell(columns, plain)
     return max(columns, 1) * width + 2, max(rows, 1) * height + 2 + 9 * cut
@@ -57,22 +58,45 @@ def _cell(columns: int, plain: bool) -> tuple[int, int]:
 
 
 def tile(
-    array: NumericArray, scale: float, x: float = 0, y: float = 0, *, plain: bool = False
+    array: NumericArray,
+    scale: float,
+    x: float = 0,
+    y: float = 0,
+    *,
+    plain: bool = False,
+    kind: str = "",
 ) -> str:
     """Return the SVG of an array whose top left corner is at (x, y).
 
-    `scale` is the magnitude of the darkest shade.
+    `scale` is the magnitude of the darkest shade, and `kind` a class for the style sheet.
     """
     table, cut = as_table(array)
+    plain = plain and array.ndim > 0
     rows, columns = table.shape
     width, height = _cell(columns, plain)
     wide, high = max(columns, 1) * width, max(rows, 1) * height
     numbers = _numbers(table, scale) if width == WIDE else ""
     more = f'<text class="more" x="{wide / 2:g}" y="{high + 9}">…</text>' if cut else ""
     return (
-        f'<g class="tile" transform="translate({x + 1:g} {y + 1:g})">'
+        f'<g class="tile{kind and f" {kind}"}" transform="translate({x + 1:g} {y + 1:g})">'
         f"{_cells(table, scale, width, height)}"
         f'<rect class="frame" width="{wide}" height="{high}"/>{numbers}{more}</g>'
+    )
+
+
+SHADES = 7
+"""The cells of a key."""
+
+
+def key(scale: float) -> str:
+    """Return the SVG of a key: the shades from the largest negative to the largest number."""
+    label, width = short(scale), SHADES * NARROW
+    left = 7 * (len(label) + 2)
+    shades = tile(np.linspace(-scale, scale, SHADES), scale, left, 0)
+    return (
+        f'<svg class="key" width="{2 * left + width + 2}" height="{NARROW + 3}" aria-hidden="true">'
+        f'<text x="{left - 4}" y="{NARROW - 1}" text-anchor="end">-{label}</text>{shades}'
+        f'<text x="{left + width + 6}" y="{NARROW - 1}">{label}</text></svg>'
     )
 
 

@@ -21,15 +21,26 @@
 
   // ----- Predictions -----
 
-  const same = (typed, answer) => {
-    const plain = (text) => text.trim().replace(/\s+/g, "");
-    if (plain(typed) === plain(answer)) return true;
-    const [one, other] = [Number(typed), Number(answer)];
-    return typed.trim() !== "" && Number.isFinite(one) && Math.abs(one - other) <= 0.01 * Math.abs(other);
+  // The numbers in a text such as `[3, 1/2]`, to three significant digits; null for any other text.
+  const numbers = (text) => {
+    const parts = text.replace(/[[\]()]/g, " ").split(/[\s,]+/).filter((part) => part);
+    const read = parts.map((part) => part.split("/").map((each) => (each ? Number(each) : NaN)).reduce((one, other) => one / other));
+    return read.length && read.every(Number.isFinite) ? read.map((number) => Number(number.toPrecision(3))) : null;
   };
+  const same = (typed, answer) => {
+    const plain = (text) => text.replace(/\s+/g, "").toLowerCase();
+    return plain(typed) === plain(answer) || (numbers(typed) !== null && `${numbers(typed)}` === `${numbers(answer)}`);
+  };
+  // What to type instead, if this cannot be an answer; empty otherwise.
+  const remedy = (typed, answer) => {
+    if (/^(nan|-?inf)$/i.test(typed.trim()) || numbers(answer) === null || numbers(typed) !== null) return "";
+    return numbers(answer).length === 1 ? words.number : words.numbers;
+  };
+  const question_of = (field) => field.dataset.question
+    ?? (field.dataset.kind === "question" ? field.querySelector("legend").textContent.trim() : "");
 
   const settle = (lesson, field, typed, isNew) => {
-    const { answer, probe, kind } = field.dataset;
+    const { answer, probe } = field.dataset;
     const right = same(typed, answer);
     field.classList.add("done");
     field.dataset.right = right;
@@ -42,6 +53,7 @@
     }
     const details = field.querySelector(".answer");
     details.open = true;
+    for (const mistake of all(details, "[data-typed]")) mistake.hidden = !same(typed, mistake.dataset.typed);
     if (!details.querySelector(".mark")) {
       const mark = document.createElement("b");
       mark.className = "mark";
@@ -49,8 +61,7 @@
       details.querySelector("p").prepend(mark);
     }
     if (isNew) {
-      const question = kind === "question" ? field.querySelector("legend").textContent.trim() : "";
-      remember({ kind: "prediction", page: lesson.id, probe, loss: null, predicted: typed, actual: answer, right, question });
+      remember({ kind: "prediction", page: lesson.id, probe, loss: null, predicted: typed, actual: answer, right, question: question_of(field) });
     }
     score(lesson);
   };
@@ -103,6 +114,8 @@
       element.querySelector(".back").onclick = () => this.go(this.step - 1);
       element.querySelector(".next").onclick = () => this.go(this.step + 1);
       this.slider.oninput = () => this.go(Number(this.slider.value));
+      this.pair = element.querySelector(".pair");
+      this.pair.querySelector(".swap").onclick = () => this.swap(!this.pair.classList.contains("swapped"));
       if (this.veiled) this.ask();
       this.after();
       this.draw();
@@ -120,8 +133,14 @@
         };
       }
     }
+    swap(broken) {  // on a narrow screen, one of the two engines is shown
+      const button = this.pair.querySelector(".swap");
+      this.pair.classList.toggle("swapped", broken);
+      button.textContent = broken ? button.dataset.clean : button.dataset.broken;
+    }
     unveil(part) {
       if (!this.veiled) return;
+      this.swap(true);
       this.veiled = false;
       this.element.classList.remove("picking");
       const mark = this.element.dataset.mark, node = mark.split(".")[0];
@@ -218,12 +237,18 @@
       field.addEventListener("focusout", (event) => { if (event.relatedTarget && !field.contains(event.relatedTarget)) choose_now(); });
       const typed = field.querySelector("input[type=text]");
       if (typed) {
-        const answer = () => { if (typed.value.trim()) settle(lesson, field, typed.value, true); };
+        const help = document.createElement("small");
+        help.className = "remedy";
+        help.setAttribute("role", "status");
+        typed.parentElement.append(help);
+        const answer = () => {
+          help.textContent = typed.value.trim() && remedy(typed.value, field.dataset.answer);
+          if (typed.value.trim() && !help.textContent) settle(lesson, field, typed.value, true);
+        };
         field.querySelector("button").onclick = answer;
         typed.onkeydown = (event) => { if (event.key === "Enter") { event.preventDefault(); answer(); } };
       }
-      const question = field.dataset.kind === "question" ? field.querySelector("legend").textContent.trim() : "";
-      const before = remembered(lesson.id, field.dataset.probe, question);
+      const before = remembered(lesson.id, field.dataset.probe, question_of(field));
       if (before) settle(lesson, field, before.predicted, false);
     }
   };

@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
+from harness.learn.progress import PRIMER
+from harness.report.html.document import document
+from harness.report.html.primer import PrimerLesson
+from harness.report.language import open_language
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness
 from tests.harness.report.html.browser import CHROMIUM, Visit, answer_by_clicking
+from tests.harness.report.html.contrast import low_contrasts
 from tests.harness.sound_page import SOUND
 
 pytestmark = [
@@ -160,6 +165,9 @@ def test_every_page_is_done_by_clicking(
             assert not lesson.locator(".results").is_visible()
             answer_by_clicking(lesson)
             answers += answers_of(lesson)
+            if shown == PRIMER:
+                lesson.locator(".following").click()
+                continue
             stage = page.locator(".stage:visible")
             if stage.get_attribute("data-parts") != "-1":
                 stage.locator(".broken [data-edge] .hit").first.click(force=True)
@@ -205,13 +213,17 @@ def test_the_track_is_done_with_the_keyboard_alone(browser: Any, track: Path) ->
     answers: list[str] = []
     with Visit(browser, track, **STILL) as page:
         breaks = [name for name in CATALOGUE.track if CATALOGUE.page(name).front.kind == "break"]
-        assert pages_in(page) == breaks
+        assert pages_in(page) == [PRIMER, *breaks]
         tab_to(page, ".pages a")
         page.keyboard.press("Enter")
-        for shown in breaks:
+        for shown in (PRIMER, *breaks):
             lesson = f"#{shown}"
             wait_for(page, shown)
             answer_with_the_keyboard(page, lesson)
+            if shown == PRIMER:
+                tab_to(page, f"{lesson} .following")
+                page.keyboard.press("Enter")
+                continue
             answers += answers_of(page.locator(lesson))
             stage = page.locator(".stage:visible")
             page.keyboard.press("ArrowRight")
@@ -311,3 +323,66 @@ def test_what_a_page_brings_stays_text(browser: Any, file: Path) -> None:
         assert "<img src=x onerror=alert(2)>" in lesson.inner_text()
         assert lesson.locator("script, img, svg[onload], a[href^='javascript']").count() == 0
         assert page.evaluate("document.scripts.length") == 3
+
+
+# ----- Page 0 -----
+
+
+@pytest.fixture(scope="module", params=["en", "es"])
+def page_0(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with page 0 and one break, in each language."""
+    say = open_language(request.param)
+    file = tmp_path_factory.mktemp("page-0") / "lab.html"
+    file.write_text(document("lab", [], say, PrimerLesson(tuple(CATALOGUE.track), say)), "utf-8")
+    return file
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_page_0_is_read_step_by_step(browser: Any, page_0: Path, width: int, scheme: str) -> None:
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with Visit(browser, page_0, f"#{PRIMER}", **options) as page:
+        screens = page.locator(f"#{PRIMER} .screen")
+        for number, typed in enumerate(("12", "6", "7"), start=1):
+            assert page.locator(f"#{PRIMER} .screen:visible").count() == number
+            field = screens.nth(number - 1).locator("fieldset")
+            field.locator("input").fill("dunno")
+            field.locator(".typed button").click()
+            assert field.locator(".remedy").inner_text() != ""
+            assert not field.locator(".answer").is_visible()
+            field.locator("input").fill(typed)
+            page.keyboard.press("Enter")
+            assert field.locator(".answer").is_visible()
+            assert field.locator("[data-typed]:visible").count() == (typed == "6")
+        assert not page.locator(f"#{PRIMER} .results").is_visible()
+        page.locator(f"#{PRIMER} input[value=a]").check()
+        assert page.locator(f"#{PRIMER} .results").is_visible()
+        assert page.locator(f"#{PRIMER} .explained .bad:visible").all_inner_texts() == [
+            *("≠ 3", "≠ 2, 5", "≠ 9", "≠ 57", "≠ 15")
+        ]
+        assert "3" in page.locator(f"#{PRIMER} .score").inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert low_contrasts(page) == {}
+
+
+def test_on_a_phone_the_two_engines_are_swapped_in_place(browser: Any, file: Path) -> None:
+    phone = {"viewport": {"width": 390, "height": 800}}
+    with Visit(browser, file, f"#{FIRST}/add-inside/step=2", **phone) as page:
+        stage = page.locator(".stage:visible")
+        clean, broken = (stage.locator(f".side.{side}") for side in ("clean", "broken"))
+        assert (clean.is_visible(), broken.is_visible()) == (True, False)
+        top = clean.bounding_box()["y"]
+        stage.locator(".swap").click()
+        assert (clean.is_visible(), broken.is_visible()) == (False, True)
+        assert abs(broken.bounding_box()["y"] - top) <= 1
+        assert page.locator(".top").bounding_box()["height"] < 60
+
+
+def test_a_typed_answer_counts_only_if_it_can_be_one(browser: Any, file: Path) -> None:
+    with Visit(browser, file, f"#{FIRST}") as page:
+        field = page.locator(f"#{FIRST} fieldset:has(input[type=text])").first
+        field.locator("input").fill("dunno")
+        field.locator("button").click()
+        assert field.locator(".remedy").inner_text() == "Type a number."
+        field.locator("input").fill("6/5")
+        field.locator("button").click()
+        assert field.get_attribute("data-right") == "true"
