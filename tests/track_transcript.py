@@ -31,6 +31,9 @@ ANSWERS = {
 }
 """What is typed on each page of the track."""
 
+PRIMER = [ENTER, "12\n", "dunno\n", "9\n", "7\n", "b\n"]
+"""What is typed on page 0: to begin, and as answers."""
+
 SUBMISSIONS = {
     "squares-only": (
         """\
@@ -97,8 +100,8 @@ def _sessions(folder: Path) -> Iterator[str]:
     pages = list(ANSWERS)
     first, last = pages.index("squares-only") + 1, len(pages)
     yield _section("Where to begin", _run(folder, []))
-    keys = [skip, *_keys(pages[:first], go_on)[:-1], stop]
-    yield _section("Pages 1 to 6", _run(folder, ["start"], keys))
+    keys = [*PRIMER, skip, *_keys(pages[:first], go_on)[:-1], stop]
+    yield _section("Pages 0 to 6", _run(folder, ["start"], keys))
     yield from _exercise(folder, "squares-only")
     keys = [*_keys(pages[first:last], go_on)[:-1], skip]
     yield _section("Pages 7 to 13", _run(folder, ["start"], keys))

@@ -74,7 +74,7 @@ UNBROKEN = ""
 FEWER = "make it more tolerant, or state in `except` why this correct engine violates it"
 
 SeededTests = Sequence[Probe]
-"""An invariant as tests, one for each seed."""
+"""An invariant as tests, one for each seed; the last has the line of the invariant in its page."""
 
 
 class FalseAlarms(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ def _check_runs(page: Page, tests: SeededTests, context: Context) -> Iterator[Fi
     if failure := alarms.failures.get(UNBROKEN):
         problem = f"the invariant fails on the unbroken engine: {failure}"
         remedy = "correct the invariant: it must hold on every correct engine"
-        yield Finding(page.path, tests[0].line, problem, remedy)
+        yield Finding(page.path, tests[-1].line, problem, remedy)
     else:
         yield from _check_on_variants(page, tests, alarms.failures, context)
         yield from _check_broken_engine(page, tests, context)
@@ -142,7 +142,7 @@ def _check_on_variants(
     exceptions = page.front_as(Break).exceptions
     for name in failures.keys() - exceptions.keys():
         problem = f"the invariant fails on the correct variant `{name}`: {failures[name]}"
-        yield Finding(page.path, tests[0].line, problem, FEWER)
+        yield Finding(page.path, tests[-1].line, problem, FEWER)
     names = {variant.id for variant in variants(context)}
     for name in exceptions:
         if name not in failures:
@@ -196,9 +196,9 @@ def _check_broken_engine(page: Page, tests: SeededTests, context: Context) -> It
     runs = _selective(context).broken(experiment.clean, experiment.broken, tests)
     for test, run in zip(tests, runs, strict=True):
         if not (run.failure and run.failure.type == "AssertionError"):
-            problem = f"the invariant {_how(run)} (seed {test.seed})"
+            problem = f"the invariant {_how(run)} (seed {test.seed or 0})"
             remedy = "assert something that the break violates with every seed"
-            yield Finding(page.path, test.line, problem, remedy)
+            yield Finding(page.path, tests[-1].line, problem, remedy)
             return
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,12 +19,12 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from harness.check import Finding
-from harness.core import read_text
+from harness.core import DOCUMENTS, PACKAGES, read_text
 from harness.core.errors import PageError
 from harness.core.message import shortened
 from harness.core.vocabulary import PageKind
 from harness.pages.conventions import Conventions
-from harness.pages.front_matter import Control, Variant
+from harness.pages.front_matter import Break, Control, TrainingBreak, Variant
 from harness.pages.page import Page, split_front
 
 LONGEST = 120
@@ -37,6 +38,7 @@ def check_prose(page: Page, conventions: Conventions) -> list[Finding]:
         *_check_sections(page, text),
         *_check_blocks(page),
         *(_check_question(page, text) if page.front.kind in ("break", "variant") else ()),
+        *_check_general(page, text),
         *check_leftovers(text),
         *_check_front(page),
         *check_links(text),
@@ -119,6 +121,56 @@ def _check_question(page: Page, text: MarkdownText) -> Iterator[Finding]:
     if page.front.kind == "break" and not re.search(r"\d", question):
         remedy = "give the shapes and the correct value, as a basis for a prediction"
         yield text.finding(heading.line, "the hypothesis contains no number", remedy)
+
+
+OF_TRAINING = re.compile(
+    r"\b(loss(es)? (also |still )?(falls?|fell|goes down|decreases?)|downhill"
+    r"|(it|model|network|which|and) (still |also |even )?(trains|learns)"
+    r"|training (continues|goes on|works|succeeds))\b",
+    re.I,
+)
+A_BOUND = re.compile(r"\b(at most|no more than)\b", re.I)
+"""What a page often says of every input although only some inputs show it."""
+
+CONDITION = (
+    r"`|\]\(|\b(if|where|when|unless|until|once|here|these|this|probes?|as long as|with|without)\b"
+)
+"""A sentence that names its inputs has code, a link to its source, or a condition."""
+
+
+def _check_general(page: Page, text: MarkdownText) -> Iterator[Finding]:
+    """Yield a break's sentences on training or bounds without inputs, a probe or a source."""
+    front = page.front
+    if not isinstance(front, Break | TrainingBreak):
+        return
+    for said in (front.why, front.beware):
+        for sentence in filter(_is_general, _sentences(said)):
+            start = sentence[:40]
+            rows = enumerate(page.toml.splitlines(), start=2)
+            line = next((number for number, row in rows if start in row), 1)
+            yield text.finding(line, *_general(sentence))
+    for token in text.tokens:
+        for sentence in _sentences(token.content if token.type == "inline" else ""):
+            if _is_general(sentence) and not sentence.startswith("|"):
+                line = text.line_of(token, " ".join(sentence.split(" ")[:2]))
+                yield text.finding(line, *_general(sentence))
+
+
+def _sentences(said: str) -> list[str]:
+    return re.split(r"(?<=[.?!])\s+", said.replace("\n", " "))
+
+
+def _is_general(sentence: str) -> bool:
+    if sentence.endswith("?"):
+        return False
+    named = re.search(CONDITION, sentence, re.I)
+    of_training = OF_TRAINING.search(sentence) and not re.search(r"\d", sentence)
+    return not named and bool(of_training or A_BOUND.search(sentence))
+
+
+def _general(sentence: str) -> tuple[str, str]:
+    problem = f"`{shortened(sentence, 80)}` is said of every input"
+    return problem, "name the inputs or the probe that shows it, link to its source, or cut it"
 
 
 def _check_length(page: Page) -> Iterator[Finding]:
@@ -229,7 +281,7 @@ def _wrong_link(text: MarkdownText, target: str) -> tuple[str, str] | None:
     if parts.scheme or target.startswith(("/", "\\")):
         remedy = "link to a file beside the page, or to an http(s) address"
         return f"the link `{target}` does not work on another computer", remedy
-    file = Path(text.path).parent / parts.path if parts.path else Path(text.path)
+    file = _linked_file(Path(text.path), parts.path)
     if not exists(file):
         return (
             f"the link `{target}` does not lead to a file",
@@ -243,6 +295,13 @@ def _wrong_link(text: MarkdownText, target: str) -> tuple[str, str] | None:
                 f"the headings are {', '.join(anchors)}",
             )
     return None
+
+
+def _linked_file(page: Path, target: str) -> Path:
+    """Return the file that a page links to; our own documents are elsewhere in a wheel."""
+    file = page.parent / target if target else page
+    named, documents = Path(os.path.abspath(file)), PACKAGES / "docs"  # noqa: PTH100  links stay
+    return DOCUMENTS / named.relative_to(documents) if named.is_relative_to(documents) else file
 
 
 def exists(file: Path) -> bool:

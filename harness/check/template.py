@@ -20,6 +20,8 @@ from harness.core.files import write_file, write_new
 from harness.core.message import message
 from harness.core.vocabulary import PageKind
 from harness.experiment.baseline import Context
+from harness.grade.operator_suites import RECOMMENDED, RULE, WEAK
+from harness.grade.rule_mutants import operator_patch
 from harness.pages.catalogue import unknown
 from harness.pages.front_matter import ID, KINDS, UNSTATED, Claims, PatchFront, ProbedFront
 from harness.pages.page import Page, read_page
@@ -32,6 +34,13 @@ class DraftHunk:
     scope: str = ""
     before: str = ""
     after: str = ""
+    rows: tuple[str, ...] = ()
+    """The rows of a hunk with context, in place of both."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is code to look for."""
+        return bool(self.before or self.rows)
 
 
 @dataclass(frozen=True)
@@ -68,15 +77,18 @@ Options = Mapping[str, Any]
 """The options of `harness new`, by the field of the draft; None for an option that is not set."""
 
 
-def read_draft(page_id: str, options: Options) -> Draft:
-    """Return the draft for these options. Raises UsageError for a missing or invalid option."""
+def read_draft(page_id: str, options: Options, hunks: Sequence[DraftHunk] = ()) -> Draft:
+    """Return the draft for these options, with these hunks or those that the options describe.
+
+    Raises UsageError for a missing or invalid option.
+    """
     fields = {name: value for name, value in options.items() if value is not None}
     if "family" not in fields:
         remedy = "name the folder of the page: `--family broadcasting`"
         raise UsageError("--family is missing", remedy)
     scopes, before, after = (fields.pop(name, ()) for name in ("scope", "before", "after"))
-    hunks = _pair_up(scopes, before, after)
-    return Draft(page_id, hunks=hunks, **fields | {"probes": tuple(fields.get("probes", ()))})
+    written = tuple(hunks) or _pair_up(scopes, before, after)
+    return Draft(page_id, hunks=written, **fields | {"probes": tuple(fields.get("probes", ()))})
 
 
 def _pair_up(
@@ -135,10 +147,13 @@ def write_page(draft: Draft, folder: Path, context: Context) -> tuple[Path, Brea
     path = folder / draft.family / f"{draft.id}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_new(path, _page(draft, None), as_message("choose another id"))
-    if draft.kind in UNPATCHED or not any(hunk.before for hunk in draft.hunks):
+    if not any(hunk.is_written for hunk in draft.hunks) or draft.kind in ("myth", "exercise"):
         return path, None
     try:
         page = read_page(path)
+        if draft.kind == "operator":
+            operator_patch(page)
+            return path, None
         observed = observe(page, context, draft.probes, propose=not draft.probes)
     except BreaklabError as error:
         return path, error
@@ -247,6 +262,8 @@ def _front(draft: Draft, observed: Proposal | None) -> Iterator[str]:
     yield f"level  = {draft.level}"
     if draft.kind != "variant":
         yield "sources = []"
+    if draft.kind == "operator":
+        yield 'write  = "TODO: the test to write, in one sentence"'
     if draft.kind == "break":
         yield 'why    = ""  # why it crashes here and is silent there, in two sentences'
         yield 'beware = ""  # where it hides, or what it makes look better, in two sentences'
@@ -279,6 +296,20 @@ def _body(draft: Draft) -> Iterator[str]:
             yield f"<!-- {hint} -->"
 
 
+_RULE = """\
+def scale(x, k):
+    return k * x
+
+
+def scale_backward(g, k):
+    return g * k
+"""
+
+_TEST = """\
+def test_something():
+    assert scale_backward(np.ones(2), 1.0).shape == (2,)
+"""
+
 _IMPORT = "import numpy as np\n\n\n"
 """What most tests and probes need."""
 
@@ -302,17 +333,24 @@ def _block(section: str, draft: Draft) -> str:
         return f"```python\n{_IMPORT}{probe}\n```"
     if section == "Diagnostic" and draft.kind == "break":
         return f"```python invariant\n{_INVARIANT}```"
-    if section != "The break" or draft.kind in UNPATCHED:
+    if section == RULE:
+        return f"```python\n{_RULE}```"
+    if section in (WEAK, RECOMMENDED):
+        return f"```python\nimport numpy as np\nfrom rule import scale_backward\n\n\n{_TEST}```"
+    if section not in ("The break", "The slip"):
         return ""
-    blank = DraftHunk(after="the changed code")
-    hunks = [_hunk(hunk) for hunk in draft.hunks or [blank]]
+    blank = DraftHunk("rule" if draft.kind == "operator" else "", after="the changed code")
+    hunks = [draft_hunk(hunk) for hunk in draft.hunks or [blank]]
     fence = f"```diff engine={draft.engine}" if draft.engine else "```diff"
     return "\n".join([fence, "\n\n".join(hunks), "```"])
 
 
-def _hunk(hunk: DraftHunk) -> str:
-    before = hunk.before or "the original code, one or more lines"
+def draft_hunk(hunk: DraftHunk) -> str:
+    """Return a hunk in the notation of the pages."""
     header = f"@@ {hunk.scope} @@" if hunk.scope else "@@ @@"
+    if hunk.rows:
+        return "\n".join([header, *hunk.rows])
+    before = hunk.before or "the original code, one or more lines"
     removed = [f"-{row}" for row in before.splitlines()]
     added = [f"+{row}" for row in hunk.after.splitlines()]
     return "\n".join([header, *removed, *added])

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from harness.cli.session import complain
+from harness.cli.session import collision_problem, complain
 from harness.cli.usage import REFUSED, refusal, require_command, translated
+from harness.core import DOCUMENTS
 from harness.core.errors import BreaklabError, EnvironmentProblem, InternalError, UsageError
 from harness.core.message import message, shortened, visible
 from harness.sandbox.signals import Terminated, broken_pipe, requests_raised
@@ -41,6 +42,7 @@ COMMANDS = {
     "show": "show:show",
     "diff": "show:diff",
     "break": "break_:break_engine",
+    "try": "try_:try_code",
     "myth": "show:myth",
     "exercise": "tasks:exercise",
     "fix": "tasks:fix",
@@ -126,7 +128,8 @@ def _note_weak_isolation(arguments: Sequence[str]) -> None:
         say = _language(arguments)
         note = say(
             "this system grants no namespaces, so an engine, a page or a suite could read and "
-            "change all your files; see docs/safety.md"
+            "change all your files; see {document}",
+            document=DOCUMENTS / "safety.md",
         )
         print(f"harness: {note}", file=sys.stderr)
 
@@ -146,6 +149,8 @@ def _problem(error: Exception) -> BreaklabError:
             "there is not enough memory",
             "end other programs, or raise the limit (`ulimit -v`); --traceback shows the place",
         )
+    if collision := collision_problem():
+        return collision
     if isinstance(error, ImportError) and not (error.name or "").startswith("harness"):
         reason = shortened(" ".join(str(error).split()), 300)
         return EnvironmentProblem(
@@ -279,12 +284,13 @@ def open_app(called: str | None = None) -> typer.Typer:
 def _without_command(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version of breaklab and of Python.")
+        bool,
+        typer.Option("--version", help="Show the versions of breaklab and its libraries."),
     ] = False,
 ) -> int | None:
     """Show the version, the welcome or the help, unless a command was called."""
     if version:
-        print(f"breaklab {_version()}, Python {'.'.join(map(str, sys.version_info[:3]))}")
+        print(_versions())
         raise typer.Exit(0)
     if context.invoked_subcommand:
         return None
@@ -296,13 +302,30 @@ def _without_command(
     return 2
 
 
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
+LIBRARIES = {
+    "NumPy": "numpy",
+    "LibCST": "libcst",
+    "pytest": "pytest",
+    "PyTorch": "torch",
+    "HIPS autograd": "autograd",
+}
+"""The distributions whose versions results depend on."""
 
-    try:
-        return version("breaklab")
-    except PackageNotFoundError:  # run from its sources
-        return "(not installed)"
+
+def _versions() -> str:
+    """Return what a report of a mistake should begin with."""
+    from importlib.metadata import PackageNotFoundError, version
+    from platform import machine, python_version
+
+    def found(distribution: str, otherwise: str = "not installed") -> str:
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            return otherwise
+
+    system = f"Python {python_version()}, {sys.platform} {machine()}"
+    libraries = ", ".join(f"{name} {found(library)}" for name, library in LIBRARIES.items())
+    return f"breaklab {found('breaklab', '(run from its sources)')}, {system}\n{libraries}"
 
 
 def _end(status: int, **_options: object) -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.options import Breaks, EngineName, Json, Only
-from harness.cli.session import CommandSession, complain, print_json
+from harness.cli.session import CommandSession, collision_problem, complain, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
 
 if TYPE_CHECKING:
     from harness.check import Finding
     from harness.check.pages import PageCheck
-    from harness.check.template import Options
+    from harness.check.template import DraftHunk, Options
     from harness.core.report import Report
     from harness.pages.page import Page
 
@@ -30,7 +30,9 @@ def new_page(
         str | None, typer.Option(help="The folder of the page, such as `broadcasting`.")
     ] = None,
     level: Annotated[int | None, typer.Option(help="1 (first lesson) to 3 (expert).")] = None,
-    kind: Annotated[str | None, typer.Option(help="break, variant, myth or exercise.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="break, variant, myth, exercise or operator.")
+    ] = None,
     scope: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,6 +46,12 @@ def new_page(
     ] = None,
     after: Annotated[
         list[str] | None, typer.Option(metavar="CODE", help="The changed code.")
+    ] = None,
+    from_diff: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-diff", metavar="FILE", help="A fix as a unified diff: the patch undoes it."
+        ),
     ] = None,
     probe: Annotated[
         list[str] | None,
@@ -63,6 +71,7 @@ def new_page(
     json: Json = False,
 ) -> int:
     """Start a page from the template for its kind, with the observed outcomes as comments."""
+    from harness.check.fix import read_fix
     from harness.check.template import Draft, next_steps, read_draft, rewrite_page, write_page
 
     options: Options = {
@@ -77,21 +86,30 @@ def new_page(
     folder = _choose_folder(breaks)
     bundled_roots = CommandSession().catalogue.roots
     session = CommandSession([folder] if folder.is_dir() else (), engine, json=json)
+    left_out: list[str] = []
     if again:
-        _refuse_options(options)
+        _refuse_options({**options, "from-diff": from_diff})
         written, error = rewrite_page(page, probe or (), folder, session)
         front, path = written.front, Path(written.path)
         draft = Draft(front.id, front.family, front.kind, front.level)
     else:
         if session.is_interactive:
             families = {path.parent.name for path in session.catalogue.files.values()}
-            options = _prompt(page, options, sorted(families))
-        draft = read_draft(page, options)
+            options = _prompt(page, options, sorted(families), with_code=from_diff is None)
+        hunks: Sequence[DraftHunk] = ()
+        if from_diff is not None:
+            _refuse_beside_diff(options)
+            fix = read_fix(from_diff, as_operator=options["kind"] == "operator")
+            hunks, left_out = fix.hunks, [str(reason) for reason in fix.left_out]
+        draft = read_draft(page, options, hunks)
         path, error = write_page(draft, folder, session)
     if json:
         problem = {"problem": error.problem, "remedy": error.remedy} if error else {}
-        print_json({"schema": 1, "page": page, "path": str(path), **problem})
+        skipped = {"left_out": left_out} if from_diff else {}
+        print_json({"schema": 1, "page": page, "path": str(path), **problem, **skipped})
     else:
+        for reason in left_out:
+            print(f"left out: {reason}")
         bundled = folder.resolve() in {root.resolve() for root in bundled_roots}
         print(next_steps(draft, path, None if bundled else folder, error, engine))
     return error.exit_status if error else 0
@@ -103,6 +121,17 @@ def _refuse_options(options: Options) -> None:
         if value is not None and name != "probes":
             remedy = message("edit the page, and leave --{name} out", name=name)
             raise UsageError(message("--{name} cannot be combined with --again", name=name), remedy)
+
+
+def _refuse_beside_diff(options: Options) -> None:
+    """Raise UsageError for an option that describes code, which the diff does."""
+    for name in ("before", "after", "scope"):
+        if options[name] is not None:
+            problem = message("--{name} cannot be combined with --from-diff", name=name)
+            raise UsageError(problem, "leave it out, and edit the patch in the page afterwards")
+    if options["kind"] in ("myth", "exercise"):
+        problem = message("--kind {kind} has no patch", kind=options["kind"])
+        raise UsageError(problem, "use --kind break, variant or operator with --from-diff")
 
 
 def _choose_folder(folder: Path | None) -> Path:
@@ -123,7 +152,9 @@ def _choose_folder(folder: Path | None) -> Path:
     return folder
 
 
-def _prompt(page: str, options: Options, families: Iterable[str]) -> Options:
+def _prompt(
+    page: str, options: Options, families: Iterable[str], *, with_code: bool = True
+) -> Options:
     """Prompt for every option that is not set; Enter takes the default.
 
     After an invalid answer, asks again. Raises UsageError if the id or an option is invalid.
@@ -149,10 +180,10 @@ def _prompt(page: str, options: Options, families: Iterable[str]) -> Options:
 
     check()
 
-    question("kind", "Kind (break, variant, myth, exercise)", "break")
+    question("kind", "Kind (break, variant, myth, exercise, operator)", "break")
     question("family", f"Family, the folder of the page ({', '.join(families)}, ...)", None)
     question("level", "Level, 1 (first lesson) to 3 (expert)", 1, int)
-    if answers["kind"] not in ("myth", "exercise"):
+    if with_code and answers["kind"] not in ("myth", "exercise"):
         question(
             "before", "The original code, in one line (Enter: I will write the patch in the page)"
         )
@@ -187,6 +218,8 @@ def check(
 ) -> int:
     """Check that pages are true, on the engine and on every variant that they name."""
     start = time.perf_counter()
+    if collision := collision_problem():
+        raise collision
     session = CommandSession([*(breaks or ()), *(only or ())], engine, json=json, strict=False)
     with session.busy():
         from harness.check import worst

@@ -138,9 +138,14 @@ def _show_break(
     if asking:
         from harness.cli.prediction import predict
 
-        one_screen.show_change(console, prepared.change)
+        def show_change() -> None:
+            one_screen.show_surroundings(console, prepared.change)
+
+        show_change()
         probes, questions = prepared.probes, prepared.questions
-        predictions += predict(console, shown, probes, questions, lambda: wait(first=True))
+        predictions += predict(
+            console, shown, probes, questions, lambda: wait(first=True), show_change
+        )
     if asking or not session.is_interactive:
         pages.show_title(console, shown, session.place(shown))
     pages.show_engine(console, shown, prepared.change.engine)

@@ -367,6 +367,7 @@ def grade(
     from harness.grade.grading import grade_suite, require_suite
     from harness.grade.plan import LIMITS, plan_grading
     from harness.report.terminal import ProgressBar
+    from harness.sandbox.fork import require_fork
 
     if (suite is None) == (record is None):
         raise UsageError(
@@ -374,6 +375,7 @@ def grade(
             "`harness grade SUITE`, or `harness grade --from FILE`",
         )
     if suite is not None:
+        require_fork(message("grading tests"))
         require_suite(suite)
     session = CommandSession(
         [*(breaks or ()), *(only or ())], engine, json=json, cached=not no_cache
@@ -530,9 +532,11 @@ def cohort(
     from harness.grade.mutants import select as selected
     from harness.report.cohort import CohortProgress
     from harness.sandbox.confinement import namespaces_available
+    from harness.sandbox.fork import require_fork
     from harness.sandbox.hosts import not_granted
     from harness.sandbox.parallel import available_cores
 
+    require_fork("harness cohort")
     session = CommandSession(breaks, engine, json=json, cached=not no_cache)
     results = open_results(
         session, feedback=feedback, weights=weights, form=form, lang=lang, partial=partial

@@ -17,6 +17,7 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import Screen, outcome_text
+from harness.report.view import reason_here
 
 if TYPE_CHECKING:
     from harness.training.comparison import TrainingReport
@@ -175,11 +176,12 @@ def predict(
     probes: Sequence[Probe],
     questions: Sequence[Asked],
     observe: Callable[[], Report],
+    show_change: Callable[[], None] = lambda: None,
 ) -> Iterator[PredictionReport]:
     """Ask for the outcome of each probe and the page's questions, and answer each at once.
 
     Yields each prediction as soon as it is answered; the end of the input skips the rest.
-    `observe` waits for the outcomes.
+    `observe` waits for the outcomes, and `show_change` prints the code around the change.
     """
     say, items = console.say, list(_prompts(page, probes, questions))
     _show_legend(console)
@@ -187,7 +189,7 @@ def predict(
     for number, item in enumerate(items, start=1):
         _show_prompt(console, item, f"{number}/{len(items)}")
         try:
-            typed = _typed(console, item)
+            typed = _typed(console, item, show_change)
         except EOFError:
             console.print(f"\n{say('The other questions are skipped.')}")
             break
@@ -248,28 +250,70 @@ def _show_prompt(console: Screen, item: _Prompt, number: str) -> None:
             console.print(Text(f"    {choice}"))
 
 
-def _typed(console: Screen, item: _Prompt) -> str:
-    """Return what is typed, once it can be read; empty if the question is skipped."""
+def read_answer(
+    console: Screen,
+    check: Callable[[str], None],
+    code: str = "",
+    prompt: str | Text = "  > ",
+    show_change: Callable[[], None] = lambda: None,
+) -> str:
+    """Return what is typed, once `check` accepts it; empty if the question is skipped.
+
+    `check` raises ValueError, with the remedy, for what cannot be an answer. `?` shows the code and
+    the change, if there is any. Raises EOFError at the end of the input.
+    """
     while True:
-        typed = console.input("  > ").strip()
-        if typed == CODE:
-            console.print(Padding(Text(item.probe.code), (0, 0, 0, 4)))
+        typed = console.input(prompt).strip()
+        if typed == CODE and code:
+            console.print(Padding(Text(code), (0, 0, 0, 4)))
+            console.print()
+            show_change()
             continue
+        if not typed:
+            return ""
         try:
-            _check(typed, item, console.say)
+            check(typed)
         except ValueError as error:
             console.print(f"  {error}")
             continue
         return typed
 
 
-def _check(typed: str, item: _Prompt, say: Language) -> None:
-    """Raise ValueError, with the remedy, for an answer that cannot be right."""
-    if item.question is None or item.is_outcome:
+def check_answer(typed: str, question: Asked, say: Language) -> None:
+    """Raise ValueError, with the remedy, for what cannot be the answer to a question."""
+    if question.choices:
+        if not names_a_choice(typed, question.choices, say):
+            raise ValueError(say("Type one of the answers; ? shows the code"))
+    elif _asks_for_outcome(question):
         read_prediction(typed, say)
-        return
-    if typed and item.question.choices and not names_a_choice(typed, item.question.choices, say):
-        raise ValueError(say("Type one of the answers; ? shows the code"))
+    elif _asks_for_numbers(question) and not (_numbers(typed) or _plain(typed) in _words(say)):
+        raise ValueError(
+            say("Type a number or several, such as 3, 1/3 or [1, 2]; ? shows the code")
+        )
+
+
+def _asks_for_numbers(question: Asked) -> bool:
+    """Whether the answer consists of numbers: a shape, too, but not a dtype or an error."""
+    if isinstance(question, QuestionReport):
+        return bool(_numbers(question.answer or ""))
+    return not re.search(r"\.(dtype|type|message)$", question.answer or "")
+
+
+def _words(say: Language) -> set[str]:
+    """Return what may be the answer instead of a number."""
+    return {_plain(word) for name in ("()", "none", "true", "false") for word in (name, say(name))}
+
+
+def _typed(console: Screen, item: _Prompt, show_change: Callable[[], None]) -> str:
+    """Return what is typed, once it can be read; empty if the question is skipped."""
+
+    def check(typed: str) -> None:
+        if item.question is None or item.is_outcome:
+            read_prediction(typed, console.say)
+        else:
+            check_answer(typed, item.question, console.say)
+
+    return read_answer(console, check, item.probe.code, show_change=show_change)
 
 
 def _answered(
@@ -302,12 +346,12 @@ def _answered(
 
 
 def _reason(item: _Prompt, run: RunReport, report: Report, say: Language) -> str:
-    """Return why the run ends this way, in the page's words if the page says why."""
+    """Return why the run ends this way on its input, unless that answers another question."""
     asked = item.question.question if item.question else ""
     because = next((q.because for q in report.questions if asked and q.question == asked), "")
     if because or (item.others and run.outcome == "silent-corruption"):
         return say(because)
-    return say(run.reason)
+    return reason_here(run, report, say, "" if item.probe.takes_lib else item.probe.formula)
 
 
 def _answered_question(
@@ -352,13 +396,23 @@ def ask_moves(console: Screen, metrics: Sequence[str]) -> dict[str, str]:
 
 def _ask_move(console: Screen, metric: str, moves: Mapping[str, str]) -> str:
     """Return the first letter of a direction; empty if the metric is skipped."""
-    while True:
-        answer = console.input(Text(f"  {metric} > ")).strip().lower()[:1]
-        if not answer or answer in moves:
-            return answer
-        *letters, last = moves
-        choices = console.say("{first} or {next}", first=", ".join(letters), next=last)
-        console.print(f"  {console.say('Type {choices}', choices=choices)}")
+    say = console.say
+
+    def check(typed: str) -> None:
+        if not _move(typed, moves, say):
+            *letters, last = moves
+            choices = say("{first} or {next}", first=", ".join(letters), next=last)
+            raise ValueError(say("Type {choices}", choices=choices))
+
+    typed = read_answer(console, check, prompt=Text(f"  {metric} > "))
+    return _move(typed, moves, say) if typed else ""
+
+
+def _move(typed: str, moves: Mapping[str, str], say: Language) -> str:
+    """Return the letter of a direction that is named by its letter or its word; else empty."""
+    word = typed.lower()
+    named = (k for k, name in moves.items() if word == k or word in (name, say(name).lower()))
+    return next(named, "")
 
 
 def scored_moves(

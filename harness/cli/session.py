@@ -16,8 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from harness.core.errors import BreaklabError, DoesNotApply, UsageError
-from harness.core.message import message, some
+from harness.core.errors import BreaklabError, DoesNotApply, EnvironmentProblem, UsageError
+from harness.core.message import message, some, verbatim
 from harness.core.vocabulary import PageKind
 from harness.sandbox.signals import Terminated
 
@@ -431,6 +431,14 @@ def print_json(value: object) -> None:
     from harness.report import to_json
 
     print(to_json(value))
+
+
+def collision_problem() -> EnvironmentProblem | None:
+    """Return the error if another distribution has replaced, removed or hidden files of ours."""
+    from breaklab import REMEDY, collision  # only where something looks wrong, or is checked
+
+    found = collision()
+    return EnvironmentProblem(verbatim(found.problem), verbatim(REMEDY)) if found else None
 
 
 def complain(error: BreaklabError, say: Callable[[Message], str] = str) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from harness.cli.options import Breaks, EngineName, Json, Lang, PageId, VariantId, require_one
 from harness.cli.session import CommandSession, complain, page_entry, print_json
-from harness.core.errors import DoesNotApply, EnvironmentProblem
+from harness.core.errors import DoesNotApply, EnvironmentProblem, UsageError
 from harness.core.message import message
 
 if TYPE_CHECKING:
@@ -166,10 +166,17 @@ def show(
     answer: Annotated[
         bool, typer.Option("--answer", help="Also show the answer of an exercise.")
     ] = False,
+    test: Annotated[
+        bool,
+        typer.Option("--test", help="Print only the page's test, for a file that pytest runs."),
+    ] = False,
 ) -> int:
     """Read a page in the terminal; an exercise without its answer."""
+    require_one({"--test": test, "--answer": answer, "--json": json}, message("leave one out"))
     session = CommandSession(breaks, engine, lang=lang, json=json)
     original = session.page(page)
+    if test:
+        return _print_test(session, original)
     shown = session.translated(original)
     is_translated = shown is not original
     if original.front.kind == "exercise" and not answer:
@@ -182,12 +189,51 @@ def show(
     from harness.report.pages import show_page
     from harness.report.terminal import show_diff
 
+    if engine is None:
+        shown = _for_learners(session, shown, original)
     show_page(session.console, shown, translated=is_translated)
     if engine is not None:
         from harness.check.runner import prepare_page
 
         experiment = prepare_page(original, session.context_for(original))
         show_diff(session.console, experiment.diff, experiment.sites)
+    return 0
+
+
+def _for_learners(session: CommandSession, shown: Page, original: Page) -> Page:
+    """Return the page of a break without the notation of patches, if its readers do not know it.
+
+    The engine's own code takes the place of the patch, and the patches for other engines are left
+    out.
+    """
+    from harness.pages.front_matter import Break
+    from harness.report.pages import EXPERT, without_notation
+
+    if not isinstance(original.front, Break) or original.front.level >= EXPERT:
+        return shown
+    from harness.engines.engine import find_engine
+    from harness.experiment.patching import prepare
+
+    with session.busy():
+        try:
+            experiment = prepare(original, session.catalogue, find_engine())
+        except DoesNotApply:
+            return shown
+    return without_notation(shown, original, experiment)
+
+
+def _print_test(session: CommandSession, page: Page) -> int:
+    """Print the page's invariant as a test. Raises UsageError if it has none that runs alone."""
+    from harness.pages.checks import invariant_of
+    from harness.pages.front_matter import Break
+
+    invariant = invariant_of(page) if isinstance(page.front, Break) else None
+    if invariant is None:
+        raise UsageError(
+            message("`{page}` has no test that runs on its own", page=page.id),
+            message("harness show {page}", page=page.id),
+        )
+    session.console.print(invariant.pasted(), markup=False, highlight=False, soft_wrap=True)
     return 0
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from harness.engines.engine import Engine
     from harness.experiment.baseline import Context
     from harness.learn.scratch_copy import CopyOrigin, ScratchCopy
+    from harness.learn.watch import Command
     from harness.pages.page import Page
 
 
@@ -379,20 +380,19 @@ def watch(
     """Check a page, an exercise, a copy or an engine whenever you save it; Ctrl-C stops."""
     from rich.text import Text  # slow to import
 
-    from harness.learn.watch import changed, commands, snapshot, wait_for_change, watched
+    from harness.learn.watch import (
+        changed,
+        commands,
+        first_commands,
+        snapshot,
+        wait_for_change,
+        watched,
+    )
 
     console = CommandSession(lang=lang).console
     say, places = console.say, [watched(path) for path in paths or ["."]]
-    files = snapshot(places)
-    console.print(say("Files watched: {count}. Ctrl-C stops.", count=len(files)))
-    while True:
-        now = wait_for_change(places, files)
-        saved, files = changed(files, now), now
-        found = commands(saved, places)
-        if not found:
-            names = ", ".join(map(str, saved))
-            console.print(say("{files}: nothing to run", files=names), soft_wrap=True)
-            continue
+
+    def run(found: Sequence[Command]) -> list[int]:
         statuses = []
         for command in found:
             arguments = list(command.arguments)
@@ -406,8 +406,37 @@ def watch(
                 status = statuses[-1]
                 result = say("exit status {status} ({seconds} s)", status=status, seconds=seconds)
             console.rule(Text(f"{_now()}  {result}"), align="left")
+        return statuses
+
+    def show_idle(files: Sequence[Path]) -> None:
+        names = ", ".join(map(str, files))
+        console.print(say("{files}: nothing to run", files=names), soft_wrap=True)
+
+    files = snapshot(places)
+    console.print(say("Files watched: {count}. Ctrl-C stops.", count=len(files)))
+    first, idle = first_commands(places)
+    if idle:
+        show_idle(idle)
+        console.print(say(_FORMS))
+    statuses = run(first)
+    if once and (statuses or idle):
+        return max([*statuses, int(bool(idle))])
+    while True:
+        now = wait_for_change(places, files)
+        saved, files = changed(files, now), now
+        found = commands(saved, places)
+        if not found:
+            show_idle(saved)
+            continue
+        statuses = run(found)
         if once:
             return max(statuses)
+
+
+_FORMS = (
+    "A page begins with a line `+++`, and a test or probe for an exercise has a line "
+    "`# harness exercise ID FILE`."
+)
 
 
 def run_child(arguments: Sequence[str], lang: str | None = None) -> int:

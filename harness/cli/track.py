@@ -1,6 +1,7 @@
 """The track: `harness start` goes on page by page, and `harness progress` shows what is done.
 
-A self-test asks eight questions before the track, and eight others after it.
+Page 0, about the engine itself, comes first. A self-test asks eight questions before the track, and
+eight others after it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,17 @@ from rich.text import Text
 from harness.cli.options import Breaks, Json, Lang, require_one
 from harness.cli.session import Background, CommandSession, complain, print_json
 from harness.core.errors import BreaklabError, UsageError
+from harness.core.message import message
 from harness.core.vocabulary import PageKind
 from harness.learn.events import SelfTestPhase, TestAnswer, read_export, write_export
 from harness.learn.hunt import hunts_in
-from harness.learn.progress import Way, next_steps, questions_left
+from harness.learn.progress import (
+    PRIMER,
+    PRIMER_QUESTIONS,
+    Way,
+    next_steps,
+    questions_left,
+)
 from harness.report.progress import score_text, show_next_steps, show_progress, show_welcome
 
 if TYPE_CHECKING:
@@ -26,20 +34,52 @@ if TYPE_CHECKING:
     from harness.core.report import QuestionReport
     from harness.experiment.baseline import Context
     from harness.learn.self_test import SelfTestQuestion
-    from harness.pages.probe import Probe
 
 
-def start(breaks: Breaks = None, lang: Lang = None) -> int:
+def start(
+    page: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="[N]",
+            help="The number of a page on the track to begin with; 0 is about the engine itself.",
+        ),
+    ] = None,
+    breaks: Breaks = None,
+    lang: Lang = None,
+) -> int:
     """Start the track for beginners, or continue where you left off."""
     session = CommandSession(breaks, lang=lang)
-    if session.is_interactive:
-        if not _way(session).done:
-            offer_self_test(session, "before")
-        if not _walk(session):
+    way = _way(session)
+    if page is not None and not 0 <= page <= len(way.track):
+        problem = message("the track has no page {number}", number=page)
+        raise UsageError(problem, message("its pages are 0 to {last}", last=len(way.track)))
+    if not session.is_interactive:
+        return _show_piped(session, way, page)
+    if page == 0 or (page is None and way.begins_with_primer):
+        from harness.cli.primer import read_primer
+
+        if read_primer(session, again=page == 0) == "stopped":
             return 0
-        if _way(session).is_read:
-            _end(session)
+    if not way.done:
+        offer_self_test(session, "before")
+    if not _walk(session, way.track[page - 1] if page else None):
+        return 0
+    if _way(session).is_read:
+        _end(session)
     show_next_steps(session.console, next_steps(_way(session)))
+    return 0
+
+
+def _show_piped(session: CommandSession, way: Way, page: int | None) -> int:
+    """Print a page without asking anything; without a number, only what comes next."""
+    if page == 0:
+        from harness.cli.primer import show_primer
+
+        show_primer(session)
+    elif page:
+        _run(session, way.track[page - 1])
+    else:
+        show_next_steps(session.console, next_steps(way))
     return 0
 
 
@@ -54,9 +94,12 @@ def _way(session: CommandSession) -> Way:
     return Way(session.catalogue, session.progress)
 
 
-def _walk(session: CommandSession) -> bool:
-    """Run the pages that are not done; return False if the learner stops before the last one."""
-    page = next(_way(session).after(None), None)
+def _walk(session: CommandSession, first: str | None) -> bool:
+    """Run a page and the pages after it that are not done; by default, all that are not done.
+
+    Returns False if the learner stops before the last one.
+    """
+    page = first or next(_way(session).after(None), None)
     while page is not None:
         _run(session, page)
         page = next(_way(session).after(page), None)
@@ -135,7 +178,8 @@ def _end(session: CommandSession) -> None:
 def offer_self_test(session: CommandSession, phase: SelfTestPhase) -> None:
     """Ask the questions of a phase that are still open, unless the learner skips them.
 
-    Those that are skipped are not asked again.
+    Those that are skipped are not asked again. After an interruption, the next call continues with
+    the question at which it happened.
     """
     console, say = session.console, session.console.say
     if session.progress.draw is None:
@@ -150,7 +194,10 @@ def offer_self_test(session: CommandSession, phase: SelfTestPhase) -> None:
     if not _begins(session):
         _skip(session, phase)
         return
-    keys = say("Enter skips a question, ? shows the code of its probe, Ctrl-D skips the rest.")
+    keys = say(
+        "Enter skips a question, ? shows the code of its probe, `skip` skips the rest. After "
+        "Ctrl-D, `harness start` continues here."
+    )
     console.print(f"{keys}\n")
     context = _minigrad(session)
     for page in open_pages:
@@ -168,13 +215,21 @@ _AFTER = "The questions after the track: other pages, the same kinds as before."
 
 
 def _begins(session: CommandSession) -> bool:
-    console = session.console
+    from harness.cli.prediction import read_answer
+
+    console, say = session.console, session.console.say
+
+    def check(typed: str) -> None:
+        if typed.lower() not in ("s", *SKIP):
+            raise ValueError(say("Press Enter to begin, or type s to skip the questions."))
+
     try:
-        typed = console.input(console.say("Enter: begin · s: skip the questions  > "))
+        return not read_answer(
+            console, check, prompt=say("Enter: begin · s: skip the questions  > ")
+        )
     except EOFError:
         console.print()
         return False
-    return typed.strip().lower() not in ("s", "skip")
 
 
 def _skip(session: CommandSession, phase: SelfTestPhase) -> None:
@@ -192,7 +247,7 @@ def _minigrad(session: CommandSession) -> Context:
 
 
 def _ask(session: CommandSession, phase: SelfTestPhase, page: str, context: Context) -> bool:
-    """Ask a question, and record the answer; return False if the input has ended."""
+    """Ask a question, and record the answer; return False if the learner skips the rest."""
     from harness.learn.self_test import read_question
 
     item = read_question(session.catalogue, page)
@@ -201,7 +256,7 @@ def _ask(session: CommandSession, phase: SelfTestPhase, page: str, context: Cont
         return True
     running = Background(lambda _: item.answer(context))
     _show_question(session, phase, item)
-    typed = _read_answer(session, item.probe)
+    typed = _read_answer(session, item)
     if typed is None:
         return False
     try:
@@ -231,18 +286,29 @@ def _show_question(session: CommandSession, phase: SelfTestPhase, item: SelfTest
         console.print(Text(f"  {choice}"))
 
 
-def _read_answer(session: CommandSession, probe: Probe) -> str | None:
-    """Return what is typed, empty to skip the question; None if the input has ended."""
-    console = session.console
-    while True:
-        try:
-            typed: str = console.input("  > ").strip()
-        except EOFError:
-            console.print()
-            return None
-        if typed != "?":
-            return typed
-        console.print(Text(probe.code), soft_wrap=True)
+def _read_answer(session: CommandSession, item: SelfTestQuestion) -> str | None:
+    """Return what is typed, empty to skip the question; None if the rest is skipped.
+
+    Raises typer.Exit if the input has ended.
+    """
+    from harness.cli.prediction import check_answer, read_answer
+
+    console, say = session.console, session.console.say
+
+    def check(typed: str) -> None:
+        if typed.lower() not in SKIP:
+            check_answer(typed, item.question, say)
+
+    try:
+        typed = read_answer(console, check, item.probe.code)
+    except EOFError:
+        console.print(f"\n{say('`harness start` continues with this question.')}")
+        raise typer.Exit(0) from None
+    return None if typed.lower() in SKIP else typed
+
+
+SKIP = ("skip",)
+"""What to type to skip all the questions that are left."""
 
 
 def _judge(session: CommandSession, typed: str, question: QuestionReport) -> bool | None:
@@ -324,6 +390,11 @@ def _progress_entry(way: Way) -> dict[str, object]:
     return {
         "schema": 1,
         "track": {"done": way.done, "pages": len(way.track), "next": way.next_id},
+        "page_0": {
+            "done": PRIMER in progress.done,
+            "answered": len(progress.primer),
+            "questions": len(PRIMER_QUESTIONS),
+        },
         "done": sorted(progress.done),
         "repaired": sorted(progress.repaired),
         "predictions": {"count": len(progress.predictions), "right": progress.right},

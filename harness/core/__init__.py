@@ -25,6 +25,12 @@ PACKAGES = Path(__file__).parents[2]
 They are found here and never by name: a learner's own package may be called `minigrad` too.
 """
 
+DOCUMENTS = next(
+    (folder for folder in (PACKAGES / "harness/docs", PACKAGES / "docs") if folder.is_dir()),
+    PACKAGES / "docs",
+)
+"""The folder of the documents: `harness/docs` in a wheel, and `docs` in a clone."""
+
 _NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0)
 """For files such as /proc/kmsg, which are regular but block until there is more text."""
 

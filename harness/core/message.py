@@ -123,6 +123,10 @@ class Message:
             return NotImplemented
         return (self.template, self.arguments) == (other.template, other.arguments)
 
+    def __bool__(self) -> bool:
+        """Whether it says anything."""
+        return self.template != Kind.NOTHING.value
+
     def __hash__(self) -> int:
         """The hash of template and arguments."""
         return hash((self.template, frozenset(self.arguments.items())))

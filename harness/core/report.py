@@ -122,6 +122,9 @@ class RunReport(msgspec.Struct, frozen=True):
     inside: Message = EMPTY
     """Why a right result is right although the changed code ran, also if a diagnostic noticed the
     break; empty if it was not computed."""
+    because: Message = EMPTY
+    """Why it ends like this on this input: what the changed expressions were; empty if their values
+    were not recorded, or do not say."""
     array: DrawnComparison | None = None
     """The array that differs, if it has at most two axes of at most eight entries."""
     losses: DrawnComparison | None = None
@@ -226,6 +229,9 @@ class Report(msgspec.Struct, frozen=True):
     """Where it hides, in the page's words."""
     invariant: str = ""
     """The last assertion of the page's invariant; empty if it cannot notice anything here."""
+    test: str = ""
+    """The page's invariant as a test that runs on its own, in a file for pytest; empty if
+    `invariant` is."""
     unexplained: tuple[int, int] | None = None
     """The number of runs that do not end as on the engine that the page explains, and the number
     that it covers; None if they all do, or if the page explains nothing."""

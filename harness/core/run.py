@@ -251,6 +251,35 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
     """How far the projections of equal numbers may differ."""
 
 
+class PartValue(msgspec.Struct, frozen=True, array_like=True):
+    """A value of a changed expression: see `harness.engines.changed_parts`."""
+
+    digest: Digest
+    shape: tuple[int, ...] | None
+    """That of an array; None for any other value."""
+    numbers: list[float] = []
+    """The first numbers of an array; one number if all are equal."""
+    text: Name = ""
+    """A value that is not an array, as Python shows it: `True`, `None`; empty if it is long."""
+    dtype: Name = ""
+    is_tensor: bool = False
+    """Whether it is a tensor, which has a graph as well as numbers."""
+    is_other: bool = False
+    """Whether it is the very object that the other text names in its place."""
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """A changed expression, and the values that it had in a run."""
+
+    text: Name
+    other: Name
+    """What takes its place in the other text; empty if nothing does."""
+    values: Annotated[list[PartValue], _MANY]
+    """The first values."""
+    count: int
+    """How often it was evaluated."""
+
+
 INNER, VISIT, MORE = "~", "*", "+"
 """In the keys of a trail: the start of the name of a function that was called inside a backward
 rule; the start of the op of a node that a walk visited; the number of all calls that are summed up.
@@ -336,6 +365,10 @@ class Run(msgspec.Struct, frozen=True):
     trail: dict[str, Digest] = {}
     """Digests of what the functions around the sites received and returned: see
     `harness.runs.recorder`."""
+    parts: dict[Name, Part] = {}
+    """The expressions that the patch changes: see `harness.engines.changed_parts`. The key is
+    `SITE.NUMBER`; that of what only one text has, a test or an operand, is `SITE.NUMBER.VALUE`,
+    with the value with which both texts do the same."""
     called: list[str] | None = None
     """The engine's functions that the import or the run called, if requested and known: see
     `harness.runs.recorder`."""

@@ -65,10 +65,14 @@ class Hooks:
     call: str = ""
     value: str = ""
     locals: str = "locals"
+    part: str = ""
 
 
 HOOKS = Hooks("__breaklab_site__", "__breaklab_call__", "__breaklab_value__", "__breaklab_locals__")
 """The builtins that instrumented code calls."""
+
+INSIDE = replace(HOOKS, part="__breaklab_part__")
+"""The same, with the values of the expressions that a patch changes."""
 
 MARKER = Hooks(HOOKS.marker)
 """The hooks that record only whether a site was executed."""

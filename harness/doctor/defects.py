@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -28,6 +28,7 @@ from harness.core.run import Array, Failure, Run, TraceStep
 from harness.doctor.roots import (
     Feature,
     Root,
+    Use,
     extended,
     features_of,
     find_roots,
@@ -36,7 +37,7 @@ from harness.doctor.roots import (
 )
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline, RunId
-from harness.experiment.conformance import Fit
+from harness.experiment.conformance import SECOND_BACKWARD, Fit
 from harness.experiment.patching import clean_engine, put
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
@@ -61,6 +62,17 @@ class Observed:
     """The engine's runs of all of them."""
     correct: Mapping[RunId, Run]
     """Minigrad's."""
+    features: Mapping[str, AbstractSet[Feature]] = field(default_factory=dict)
+    """The features of each probe."""
+
+    @property
+    def right(self) -> AbstractSet[str]:
+        """The names of the probes that the engine gets right."""
+        return self.probes.keys() - self.wrong
+
+    def using(self, op: str, names: AbstractSet[str]) -> AbstractSet[str]:
+        """Return those of the names whose probes use an op."""
+        return {name for name in names if Feature(op) in self.features.get(name, ())}
 
 
 class BreakMatcher:
@@ -76,15 +88,17 @@ class BreakMatcher:
         A crash with a different message only decides between breaks that are otherwise equal.
         """
         pages = [page for page in self._breaks if self._may_show(page, root)]
-        explained = [(page, self._explained(page, root)) for page in pages]
-        most = max((_strength(results) for _, results in explained), default=(0, 0))
-        best = [(page, results) for page, results in explained if _strength(results) == most]
-        if not any(most):
-            return Explanation((), frozenset())
-        level = min(page.front.level for page, _ in best)
-        lowest = [(page, results) for page, results in best if page.front.level == level]
-        named = tuple(page for page, _ in lowest[:MOST_NAMED])
-        return Explanation(named, frozenset(lowest[0][1]))
+        candidates = [(page, results) for page in pages if (results := self._shown(page, root))]
+        observed, op = self._observed, root.feature.op if root.feature else ""
+        best = _best(candidates, root, observed.wrong, observed.right)
+        if best or not op:
+            return Explanation(*best) if best else Explanation((), frozenset())
+        best = _best(
+            candidates,
+            root,
+            *(observed.using(op, names) for names in (observed.wrong, observed.right)),
+        )
+        return Explanation(*best, only_in=op) if best else Explanation((), frozenset())
 
     @cached_property
     def _breaks(self) -> list[Page]:
@@ -116,22 +130,15 @@ class BreakMatcher:
                 rows |= msgspec.toml.decode(read_text(file, _LARGEST), type=dict[str, _Row])
         return {name: set[str]().union(*row.caught_by.values()) for name, row in rows.items()}
 
-    def _explained(self, page: Page, root: Root) -> dict[str, Result]:
-        """Return the findings that a break explains; none if it does not match."""
+    def _shown(self, page: Page, root: Root) -> dict[str, Result]:
+        """Return a break's results; none if that on the most basic probe is not the engine's."""
         try:
             broken = self._clean.patched(put(page, self._clean))
         except BreaklabError:  # the variant may write it differently
             return {}
         if not set(self._results(broken, root.probes[:1]).values()) <= SAME:
             return {}
-        results = self._results(broken, list(self._observed.probes))
-        right = results.keys() - self._observed.wrong
-        if any(results[name] == "other" for name in right):
-            return {}
-        explained = {name for name in self._observed.wrong if results[name] in SAME}
-        if 2 * len(explained & set(root.probes)) < len(root.probes):
-            return {}
-        return {name: results[name] for name in explained}
+        return self._results(broken, list(self._observed.probes))
 
     def _results(self, broken: Engine, names: Sequence[str]) -> dict[str, Result]:
         probes = [self._observed.probes[name] for name in names]
@@ -157,6 +164,35 @@ class Explanation:
 
     pages: tuple[Page, ...]
     probes: frozenset[str]
+    only_in: str = ""
+    """The op outside which the engine is not like these breaks; empty if it is everywhere."""
+
+
+def _best(
+    candidates: Sequence[tuple[Page, Mapping[str, Result]]],
+    root: Root,
+    wrong: AbstractSet[str],
+    right: AbstractSet[str],
+) -> tuple[tuple[Page, ...], frozenset[str]] | None:
+    """Return the breaks that explain most of the wrong probes, and these; None if none does.
+
+    A break explains nothing if it shows on a probe that the engine gets right, or if it is like the
+    engine on less than half of the finding.
+    """
+    explained = []
+    for page, results in candidates:
+        names = {name for name in wrong if results[name] in SAME}
+        if 2 * len(names & set(root.probes)) < len(root.probes):
+            continue
+        if not any(results[name] == "other" for name in right):
+            explained.append((page, {name: results[name] for name in names}))
+    if not explained:
+        return None
+    most = max(_strength(results) for _, results in explained)
+    best = [(page, results) for page, results in explained if _strength(results) == most]
+    level = min(page.front.level for page, _ in best)
+    lowest = [(page, results) for page, results in best if page.front.level == level]
+    return tuple(page for page, _ in lowest[:MOST_NAMED]), frozenset(lowest[0][1])
 
 
 _LARGEST = 16 * 1024 * 1024
@@ -225,6 +261,8 @@ class Alike(msgspec.Struct, frozen=True):
 
     break_: str = msgspec.field(name="break")
     title: str
+    only_in: str = ""
+    """The op outside which the engine does not behave like it; empty if it does everywhere."""
 
 
 class Defect(msgspec.Struct, frozen=True):
@@ -258,18 +296,24 @@ def find_defects(
     if not bugs:
         return []
     judged = [probe for probe in probes if fits[probe.name].verdict in ("fits", "bug")]
-    observed = _observe(engine, judged, bugs, baseline)
     walks: dict[str, Sequence[TraceStep]] = {probe.name: () for probe in judged}
     gradients = [probe for probe in judged if probe.kind == "gradient"]
     inside = baseline.inside(find_engine(), gradients)
     walks |= {name: run.trace for (name, _), run in inside.items()}
-    features = {name: features_of(probe, walks[name]) for name, probe in observed.probes.items()}
+    features = {probe.name: features_of(probe, walks[probe.name]) for probe in judged}
+    observed = _observe(engine, judged, bugs, features, baseline)
     if engine.dialect.kind == "scalars":
         own = {name for name in bugs if has_own_rules(features[name], engine)}
         bugs = {name: item for name, item in bugs.items() if name in own} or bugs
     right = [probe.name for probe in judged if fits[probe.name].verdict == "fits"]
     sizes = {name: len(walks[name]) or _LOOP for name in bugs}
-    roots = find_roots(sizes, right, features)
+    passes = [name for name in bugs if bugs[name].kind == SECOND_BACKWARD]
+    single = {name: size for name, size in sizes.items() if name not in passes}
+    roots = find_roots(single, right, features)
+    if passes:
+        # First that of two losses, which differ in what the root of the graph got before.
+        last_first = sorted(passes, reverse=True)
+        roots.append(Root(Feature("", Use.SECOND_BACKWARD), tuple(last_first)))
     called = _called(engine, judged, baseline)
     matcher, listed = BreakMatcher(observed, catalogue, baseline), set[str]()
     defects = []
@@ -288,7 +332,9 @@ def find_defects(
                 evidence=bugs[whole.probes[0]].reason,
                 site=place_of(whole, right, called, engine),
                 probes=list(whole.probes[1:]),
-                alike=[Alike(page.id, page.title) for page in explanation.pages],
+                alike=[
+                    Alike(page.id, page.title, explanation.only_in) for page in explanation.pages
+                ],
             )
         )
     return defects
@@ -299,7 +345,11 @@ _LOOP = 1000
 
 
 def _observe(
-    engine: Engine, probes: Sequence[Probe], wrong: Collection[str], baseline: Baseline
+    engine: Engine,
+    probes: Sequence[Probe],
+    wrong: Collection[str],
+    features: Mapping[str, AbstractSet[Feature]],
+    baseline: Baseline,
 ) -> Observed:
     runs, correct = (
         {
@@ -312,7 +362,7 @@ def _observe(
         for clean in (engine.without_sites(), find_engine())
     )
     by_name = {probe.name: probe for probe in probes}
-    return Observed(engine, by_name, frozenset(wrong), runs, correct)
+    return Observed(engine, by_name, frozenset(wrong), runs, correct, features)
 
 
 def _called(

@@ -19,7 +19,7 @@ from harness.doctor.defects import Defect, find_defects
 from harness.doctor.roots import runs_site, shape_of
 from harness.engines.survey import CallingDoubt, Reducer, ShapeChange, doubt_of
 from harness.experiment.baseline import Baseline, Context, OpenContext
-from harness.experiment.conformance import Fit, fit
+from harness.experiment.conformance import SECOND_BACKWARD, Fit, fit
 from harness.experiment.exploration import Exploration, explore
 from harness.experiment.lab import misplacement
 from harness.experiment.patching import Experiment, prepare
@@ -161,7 +161,8 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         if doubt and doubt.exception
         else find_defects(exploration.engine, everything, all_fits, catalogue, baseline)
     )
-    present = {alike.break_ for defect in defects for alike in defect.alike}
+    alike = [item for defect in defects for item in defect.alike]
+    present = {item.break_ for item in alike if not item.only_in}
     context = OpenContext(catalogue, exploration.engine, baseline)
     return Diagnosis(
         schema=1,
@@ -221,7 +222,7 @@ def _design(probe: Probe, fits: dict[str, Fit], exploration: Exploration) -> str
         return ""
     if exploration.accumulation.second_backward == "replaced":
         return "a second backward pass does not add to the first"
-    if fits[probe.name].kind == "crash":
+    if fits[probe.name].kind in ("crash", SECOND_BACKWARD):
         return ""
     if exploration.accumulation.reads_late:
         return "its rules read the value of a leaf when they run"
@@ -251,7 +252,7 @@ def _interface(exploration: Exploration) -> Iterator[tuple[str, str]]:
 def _accumulation(exploration: Exploration, twice: Fit | None) -> Accumulation:
     """Return how gradients are accumulated; `twice` is the fit of a probe with two passes."""
     found, unsummed = exploration.accumulation, exploration.steps[-1].unsummed
-    is_wrong = twice is not None and twice.kind in ("value", "second-backward")
+    is_wrong = twice is not None and twice.kind == SECOND_BACKWARD
     adds = found.second_backward not in ("", "refused", "replaced", "returned")
     return Accumulation(
         found.initial_gradient,

@@ -45,6 +45,8 @@ class Use(StrEnum):
     STRETCHED = "stretched-axis"
     SAME = "tensor-and-itself"
     TWICE = "twice"
+    SECOND_BACKWARD = "second-backward"
+    """Not of a walk: a finding that only a second backward pass shows."""
 
 
 @dataclass(frozen=True, order=True)

@@ -17,6 +17,9 @@ body of each function with a site, and of those that it defines, the tree gets
 becomes ``value(E, call(NAME, locals()))``, whose call is opened before `E` is evaluated and closed
 after it. Both are functions of `harness.runs.recorder`. The name of a function is its dotted name,
 with a slash before a function inside another.
+
+With `part`, the values of the expressions that a patch changes are recorded: see
+`harness.engines.changed_parts`.
 """
 
 from __future__ import annotations
@@ -26,9 +29,12 @@ import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.core.site import BOM, Hooks, Site, line_starts
+
+if TYPE_CHECKING:
+    from harness.engines.changed_parts import ChangedPart
 
 INSIDE = "/"
 """Separates the name of a function from the name of a function that it defines."""
@@ -68,7 +74,7 @@ def compile_marked(
     Raises `SyntaxError` as `compile` does, and `ValueError` for a hook name that is not an
     identifier, or that Python would mangle inside a class.
     """
-    for name in filter(None, (hooks.marker, hooks.call, hooks.value, hooks.locals)):
+    for name in filter(None, (hooks.marker, hooks.call, hooks.value, hooks.locals, hooks.part)):
         if not name.isidentifier() or (name.startswith("__") and not name.endswith("__")):
             raise ValueError(
                 f"the hook name {name!r} is not an identifier, or would be mangled inside a class"
@@ -78,9 +84,15 @@ def compile_marked(
         tree = ast.parse(text.removeprefix(BOM), filename)
         if sites:
             marking = _Marking(tree, text, hooks)
+            parts = _Parts(hooks)
             for number, site in sites:
                 marking.mark(number, site)
+                if hooks.part:
+                    from harness.engines.changed_parts import changed_parts  # in children only
+
+                    parts.add(number, changed_parts(tree, text.encode(), site))
             tree = marking.finished()
+            parts.record(tree)
             if hooks.call:
                 _record_calls(marking, [site for _, site in sites])
         return compile(tree, filename, "exec", dont_inherit=True)
@@ -244,6 +256,42 @@ class _ExpressionMarker(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node, ast.expr) and node in self.marking.wrapped:
             return self.marking.wrap(node, self.marking.wrapped[node])
+        return node
+
+
+# ----- The expressions that the sites change -----
+
+
+class _Parts(ast.NodeTransformer):
+    """Records the values of changed expressions."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self.hook = hooks.part
+        self.texts: dict[ast.expr, tuple[str, ...]] = {}
+
+    def add(self, site: int, parts: Sequence[ChangedPart]) -> None:
+        """Record these parts; each has a key of its own, the same in both texts."""
+        for number, part in enumerate(parts):
+            other = ast.unparse(part.other) if part.other else ""
+            key = f"{site}.{number}"
+            only = f"{key}.{part.neutral}"
+            if part.operand:
+                self.texts[part.operand] = (only, ast.unparse(part.operand), "")
+            if part.node:
+                key = key if part.other else only
+                self.texts[part.node] = (key, ast.unparse(part.node), other)
+
+    def record(self, tree: ast.Module) -> None:
+        """Insert the calls of the hook."""
+        if self.texts:
+            self.visit(tree)
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Wrap a node after its children."""
+        self.generic_visit(node)
+        if isinstance(node, ast.expr) and node in self.texts:
+            texts = map(ast.Constant, self.texts[node])
+            return _placed(node, _call_of(self.hook, *texts, node))
         return node
 
 

@@ -55,6 +55,11 @@ def locate_rules(target: str) -> RuleTarget:
     return RuleTarget(engine, tuple(file.relative_to(root).as_posix() for file in own), rule)
 
 
+def is_searched(file: str) -> bool:
+    """Whether a file, by its path, is searched for rules: those of tests are not."""
+    return not file.rpartition("/")[2].startswith(_TESTS)
+
+
 def _files_of(path: Path) -> Iterator[Path]:
     """Yield the file, or the Python files below a folder. Raises EnvironmentProblem without any."""
     if not path.exists():
@@ -63,7 +68,7 @@ def _files_of(path: Path) -> Iterator[Path]:
         files = [
             file.resolve()
             for file in sorted(path.rglob("*.py"))
-            if not file.name.startswith(_TESTS)
+            if is_searched(file.name)
             and not any(part.startswith(".") for part in file.relative_to(path).parts)
         ]
         if not files:

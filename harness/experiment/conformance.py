@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ import numpy as np
 from harness.answer_key.outcome import MEASUREMENTS, Judgement, judge
 from harness.core.errors import BreaklabError, InternalError
 from harness.core.message import EMPTY, Kind, Message, message, verbatim
+from harness.core.rounding import agree
 from harness.core.run import LIMITS, Array, Failure, FailureOrigin, Run, pack
 from harness.core.vocabulary import Lack, Loss
 from harness.engines.calling import library_specific
@@ -50,8 +52,8 @@ class Fit(msgspec.Struct, frozen=True):
     reason: Message = msgspec.field(default=EMPTY, name="said")
     """The reason, or the evidence."""
     kind: str = ""
-    """The kind of a bug: crash, shape, value, aliased, mutated-input ... Of the others: refusal,
-    convention, adapter, probe, limit, not-reproducible, second-backward."""
+    """The kind of a bug: crash, shape, value, aliased, mutated-input, second-backward ... Of the
+    others: refusal, convention, adapter, probe, limit, not-reproducible."""
     file: str = ""
     """If it failed: the engine's file, below its root, that was being executed."""
     line: int = 0
@@ -153,15 +155,59 @@ def _fit_probe(
     own = {loss: correct[probe.name, loss] for loss in probe.losses}
     both = [_fit(probe, runs[probe.name, loss], own, loss) for loss in probe.losses]
     item = min(both, key=lambda item: ORDER.index(item.verdict))
-    knows_option = any("retain_graph" in text for text in engine.sources.values())
-    if item.verdict == "bug" and probe.retains_graph and not knows_option:
-        reason = message(
-            "{evidence}: its backward pass has no option to retain the graph",
-            evidence=item.reason,
-        )
-        kind = "second-backward" if item.kind == "value" else ""
-        return msgspec.structs.replace(item, verdict="differs", reason=reason, kind=kind)
-    return item
+    if item.verdict != "bug" or probe.kind != "steps" or not probe.retains_graph:
+        return item
+    (loss,) = probe.losses
+    if passes := _passes(runs[probe.name, loss], _as_stored(own[loss], runs[probe.name, loss])):
+        if not passes.is_first_right:
+            return item
+        if passes.evidence is not None:
+            return Fit(probe.name, "bug", passes.evidence, SECOND_BACKWARD)
+    if any("retain_graph" in text for text in engine.sources.values()):
+        return item
+    reason = message(
+        "{evidence}: its backward pass has no option to retain the graph", evidence=item.reason
+    )
+    return msgspec.structs.replace(item, verdict="differs", reason=reason, kind="")
+
+
+SECOND_BACKWARD = "second-backward"
+"""The kind of a bug that shows only in a second backward pass through the same results."""
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """The gradients of a leaf after two backward passes that share results."""
+
+    is_first_right: bool
+    evidence: Message | None
+    """What is wrong after the second pass; None if it added, replaced or changed nothing."""
+
+
+def _passes(run: Run, correct: Run) -> _Passes | None:
+    """Return what two backward passes left in a leaf; None if the run has no such numbers.
+
+    An engine may add the second gradient to the first one, replace the first one, or free the graph
+    and leave everything as it was. Any other number is the gradient of nothing.
+    """
+    entries = [[entry.get("gradient") for entry in log] for log in (run.log, correct.log)]
+    pairs = [(one, other) for one, other in zip(*entries, strict=False) if one and other]
+    if run.failure or len(pairs) != 2:
+        return None
+    (first, own), (second, total) = [(one.numpy(), other.numpy()) for one, other in pairs]
+    if second.shape != total.shape or not agree(first, own):
+        return _Passes(bool(first.shape == own.shape and agree(first, own)), None)
+    if any(agree(second, choice) for choice in (total, total - own, own)):
+        return _Passes(True, None)
+    worst = np.unravel_index(np.argmax(np.abs(second - total)), total.shape)
+    evidence = message(
+        "the gradient is {actual} after the second pass, not {total} (the sum of both) or {last} "
+        "(the second alone)",
+        actual=f"{second[worst]:.4g}",
+        total=f"{total[worst]:.4g}",
+        last=f"{total[worst] - own[worst]:.4g}",
+    )
+    return _Passes(True, evidence)
 
 
 def _fit(probe: Probe, run: Run, correct: Mapping[Loss | None, Run], loss: Loss | None) -> Fit:

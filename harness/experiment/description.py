@@ -10,6 +10,7 @@ from graphlib import CycleError
 from harness.answer_key.divergence import Divergence, first_divergence
 from harness.answer_key.fingerprint import fingerprint
 from harness.answer_key.outcome import Judgement
+from harness.answer_key.reason import reason_of
 from harness.answer_key.stage import Infection, infection_of, stage_of
 from harness.answer_key.walks import forward_order, visits
 from harness.core.message import EMPTY, Message, message
@@ -109,6 +110,7 @@ def describe(
         stage=stage,
         why=why,
         inside=inside,
+        because=_reason(judged),
         fingerprint=None,
         first_divergence=judgement.first_divergence,
         better_than_correct=judgement.better_than_correct,
@@ -124,6 +126,18 @@ def describe(
         repeatable=repeatable,
         no_alarm=no_alarm,
     )
+
+
+def _reason(judged: JudgedRun) -> Message:
+    """Return why the run ends like this on its input, if what was recorded inside it says so."""
+    pair, outcome = judged.inside, judged.judgement.outcome
+    if pair is None or outcome not in (DISGUISED, "silent-corruption", "crash"):
+        return EMPTY
+    if outcome == DISGUISED and judged.run.failure:
+        return EMPTY
+    names = leaf_names(pair.clean.trace, judged.clean.run.leaves)
+    is_right = outcome == DISGUISED
+    return reason_of(pair.broken, pair.clean, judged.run.reached, names, is_right=is_right)
 
 
 def _is_repeatable(run: Run, clean: CleanRun, verdicts: Mapping[str, Verdict]) -> bool:

@@ -18,6 +18,7 @@ from harness.core.run import CREATED, Array, Run, pack
 from harness.core.vocabulary import Loss, Outcome
 from harness.experiment.description import JudgedRun
 from harness.experiment.patching import Experiment
+from harness.pages.checks import invariant_of
 from harness.pages.front_matter import Advice, Question
 from harness.pages.page import Page
 from harness.pages.probe import parse_python
@@ -321,10 +322,10 @@ End = tuple[str, Loss | None, Outcome]
 
 
 def quotable(experiment: Experiment, ends: Iterable[End]) -> dict[str, object]:
-    """Return the fields `why`, `beware`, `invariant` and `unexplained` of the report."""
+    """Return the fields `why`, `beware`, `invariant`, `test` and `unexplained` of the report."""
     page, ends = experiment.page, list(ends)
     if experiment.foreign:
-        return {"why": "", "beware": "", "invariant": "", "unexplained": None}
+        return {"why": "", "beware": "", "invariant": "", "test": "", "unexplained": None}
     subject, advice = page.advice_on(experiment.variant)
     stated = [
         (outcome, expected)
@@ -344,5 +345,6 @@ def quotable(experiment: Experiment, ends: Iterable[End]) -> dict[str, object]:
         "why": shown.why,
         "beware": shown.beware,
         "invariant": page.assertion if noticeable else "",
+        "test": invariant.pasted() if noticeable and (invariant := invariant_of(page)) else "",
         "unexplained": (unlike, len(stated)) if unlike and advice.why else None,
     }

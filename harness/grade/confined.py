@@ -330,7 +330,7 @@ class _ForkReader:
         return self.done >= len(self.run.tests)
 
 
-_OUT_OF_TIME = signal.SIGXCPU, signal.SIGPROF
+_OUT_OF_TIME = {getattr(signal, name, None) for name in ("SIGXCPU", "SIGPROF")}
 
 
 def _how(status: int) -> str:

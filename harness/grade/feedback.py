@@ -27,9 +27,11 @@ from harness.core.message import visible
 from harness.core.vocabulary import Stage
 from harness.grade.files import Said, SubmittedFiles
 from harness.grade.protocol import MOST_TESTS, Collected, Raised
+from harness.grade.reasons import Reason
 from harness.grade.styles import Style
 from harness.grade.suite import (
     EVEN,
+    BaselineState,
     BreakResult,
     CopiedCode,
     CorrectEngine,
@@ -170,6 +172,17 @@ class DisclosedBreak(msgspec.Struct, frozen=True, kw_only=True):
     """What a mutant of a rule changes."""
     timed_out: bool | UnsetType = UNSET
     """Whether it counts as killed because the tests did not end in time."""
+    reason: Reason | UnsetType = UNSET
+    """Why it survives."""
+    baseline: BaselineState | UnsetType = UNSET
+    """What the user's baseline says of it, if it is not killed."""
+    justification: str | UnsetType = UNSET
+    """Why it is equivalent, as the baseline says."""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether it is in the user's baseline."""
+        return self.baseline in ("accepted", "equivalent")
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
@@ -349,8 +362,7 @@ def _anonymous(result: BreakResult) -> DisclosedBreak:
 def _named(
     result: BreakResult, judged: Scores, weights: Weights, titles: Mapping[str, str]
 ) -> DisclosedBreak:
-    applies = result.fate != "does-not-apply"
-    worth = round(weights.of(result) * judged.point, 6) if applies else 0.0
+    worth = round(weights.of(result) * judged.point, 6) if result.counts else 0.0
     return DisclosedBreak(
         break_=result.break_,
         title=titles.get(result.break_, UNSET),
@@ -368,4 +380,7 @@ def _named(
         max_points=worth,
         change=result.change or UNSET,
         timed_out=result.timed_out or UNSET,
+        baseline=result.baseline or UNSET,
+        justification=result.justification or UNSET,
+        reason=result.reason or UNSET,
     )

@@ -14,8 +14,7 @@ from typing import Literal
 import msgspec
 
 from harness.core import PACKAGES
-from harness.core.errors import EnvironmentProblem
-from harness.core.message import visible
+from harness.core.message import message, visible
 from harness.core.vocabulary import Phase
 from harness.engines.engine import Engine
 from harness.grade.blinding import sealed_codes
@@ -41,6 +40,7 @@ from harness.grade.protocol import (
     split_events,
 )
 from harness.runs.isolated import engine_paths, failure_of_child
+from harness.sandbox.fork import require_fork
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
 from harness.sandbox.limits import Limits
@@ -314,10 +314,7 @@ class _SuiteProcess:
     def __init__(
         self, task: HostedEngine, order: Collect, changed: PackedCodes, limits: Limits
     ) -> None:
-        if sys.platform == "win32":
-            raise EnvironmentProblem(
-                "a suite can be graded only on a system with `fork`", "use Linux, for example"
-            )
+        require_fork(message("grading tests"))
         self.limits, self.lost = limits, False
         self._key, self._sealed = os.urandom(32), 0
         sealed = self.seal(changed, visible=False)

@@ -81,13 +81,14 @@ def rule_mutants(pages: Iterable[Page], rules: Sequence[Rule], engine: Engine) -
     Nothing is executed. Raises HunkError for an operator whose notation is not valid.
     """
     found: dict[tuple[str, CodeType], Mutant] = {}
+    blank = _Blank()
     patches = [(page, page.front_as(Operator).write, operator_patch(page)) for page in pages]
     for rule in rules:
         text = engine.sources[rule.file]
         for page, write, patch in patches:
             for function, line, patched in mutations(patch, rule, text):
                 site = patched.sites[0]
-                key = rule.file, without_lines(patched.codes[rule.file])
+                key = rule.file, blank.without_lines(patched.codes[rule.file])
                 if key not in found:
                     is_whole = rule.name.rpartition(".")[2] == function.name
                     place = rule.name if is_whole else f"{rule.name}.{function.name}"
@@ -105,6 +106,23 @@ def rule_mutants(pages: Iterable[Page], rules: Sequence[Rule], engine: Engine) -
                     found[key] = Mutant(page, files, name, change)
     ordered = sorted(found.values(), key=lambda one: (one.files.file, one.files.line, one.name))
     return list(_numbered(ordered))
+
+
+class _Blank:
+    """Codes of files without lines. The mutants of a file share all functions but one."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[CodeType, CodeType]] = {}
+
+    def without_lines(self, code: CodeType) -> CodeType:
+        """Return the code of a file, in which no line number tells mutants apart."""
+        constants = [self._of(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+        return without_lines(code.replace(co_consts=())).replace(co_consts=tuple(constants))
+
+    def _of(self, code: CodeType) -> CodeType:
+        if id(code) not in self._known:  # it is kept, so that its id stays its own
+            self._known[id(code)] = code, without_lines(code)
+        return self._known[id(code)][1]
 
 
 def _compiled(patched: Patched, file: str, line: int, engine: Engine) -> PatchedFiles:

@@ -15,6 +15,7 @@ import msgspec
 from harness.core.errors import UsageError, as_message
 from harness.core.message import message
 from harness.core.vocabulary import Stage
+from harness.grade.reasons import Reason
 from harness.grade.styles import Style
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import Break
@@ -25,6 +26,8 @@ Fate = Literal["killed", "survived", "not-reached", "recognised", "does-not-appl
 it; only tests fail that also fail on correct code with other text; it has no site in this
 engine."""
 
+BaselineState = Literal["new", "accepted", "equivalent"]
+"""Whether something that is not killed is in the baseline, and there said to be equivalent."""
 
 UncountedResult = Literal["skipped", "xfailed", "xpassed"]
 """The result of a test that neither passes nor fails."""
@@ -70,6 +73,17 @@ class BreakResult(msgspec.Struct, frozen=True):
     """What a mutant of a rule changes; None for a break."""
     timed_out: bool = False
     """Whether it counts as killed because the tests did not end in time."""
+    reason: Reason | None = None
+    """Why it survives; None if it does not, or if that was not examined."""
+    baseline: BaselineState | None = None
+    """What the baseline says of it; None if it is killed, or if there is no baseline."""
+    justification: str = ""
+    """Why it is equivalent, as its author says."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts in the score: it has a site, and is not set aside as equivalent."""
+        return self.fate != "does-not-apply" and self.baseline != "equivalent"
 
 
 class CorrectEngine(msgspec.Struct, frozen=True):
@@ -150,8 +164,8 @@ class SuiteReport(msgspec.Struct, frozen=True):
 
     @property
     def of(self) -> int:
-        """The number of breaks that have a site in the engine."""
-        return sum(result.fate != "does-not-apply" for result in self.breaks)
+        """The number of breaks that count."""
+        return sum(result.counts for result in self.breaks)
 
     @property
     def score(self) -> float | None:
@@ -225,10 +239,8 @@ class Scores(msgspec.Struct, frozen=True):
 
 
 def counting(results: Iterable[BreakResult], weights: Weights) -> list[BreakResult]:
-    """Return the breaks that count: those with a site in the engine and a weight."""
-    return [
-        result for result in results if result.fate != "does-not-apply" and weights.of(result) > 0
-    ]
+    """Return the breaks that count and have a weight."""
+    return [result for result in results if result.counts and weights.of(result) > 0]
 
 
 def scores(results: Iterable[BreakResult], weights: Weights = EVEN) -> Scores:

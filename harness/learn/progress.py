@@ -30,6 +30,13 @@ from harness.pages.page import Page
 EventKind = TypeVar("EventKind", bound=AnyEvent)
 
 
+PRIMER = "page-0"
+"""The id of the page about the engine itself, which comes before the track."""
+
+PRIMER_QUESTIONS = ("value", "rule", "gradient", "slip")
+"""The names of its questions; a prediction has them as its probe."""
+
+
 class Calibration(msgspec.Struct, frozen=True):
     """How often a prediction was right: of those you called silent, how many were."""
 
@@ -100,6 +107,12 @@ class LearnerProgress:
         steps = (event.step for event in self._of(Hint) if event.exercise == exercise)
         return max(steps, default=0)
 
+    @property
+    def primer(self) -> frozenset[str]:
+        """The questions of page 0 that are answered."""
+        answered = {event.probe for event in self.predictions if event.page == PRIMER}
+        return frozenset(answered.intersection(PRIMER_QUESTIONS))
+
     # ----- The self-test -----
 
     @property
@@ -168,6 +181,11 @@ class Way:
     def done(self) -> int:
         """The number of pages of the track that are done."""
         return len(self.progress.done.intersection(self.track))
+
+    @property
+    def begins_with_primer(self) -> bool:
+        """Whether page 0 is next: nothing on the track is done, nor page 0 itself."""
+        return bool(self.track) and not self.done and PRIMER not in self.progress.done
 
     @property
     def next_id(self) -> str | None:
@@ -249,7 +267,9 @@ def next_steps(way: Way) -> list[NextStep]:
 
 
 def _on_the_track(way: Way) -> Iterator[NextStep]:
-    if page := way.next_id:
+    if way.begins_with_primer:
+        yield NextStep("harness start", message("page 0: the engine, before it is broken"))
+    elif page := way.next_id:
         where = message(
             "page {number} of {total}: {page}",
             number=way.number(page),

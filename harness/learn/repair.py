@@ -7,6 +7,7 @@ and numbers. The first round in which something differs is the last one.
 
 from __future__ import annotations
 
+import ast
 import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from harness.learn.scratch_copy import ScratchCopy, digest_of
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break, TrainingBreak, Variant
 from harness.pages.page import Page
-from harness.pages.probe import Leaf, Probe
+from harness.pages.probe import Leaf, Probe, parse_python
 from harness.patch import Patched
 from harness.runs.cache import Cache
 
@@ -74,7 +75,7 @@ class Repair(msgspec.Struct, frozen=True):
     """The files with the bug, in the folder."""
     state: RepairState
     judged: int
-    """The number of probes that were run."""
+    """The number of probes that were run; 0 for a right repair whose code is the original one."""
     differences: list[CopyDifference]
     diff: str = ""
     """From the original to a right repair; empty if they are equal."""
@@ -132,6 +133,10 @@ def judge_copy(
     repair = _unrepaired(experiment, copy.folder)
     if experiment.broken.sources.items() <= sources.items():
         return repair
+    why = "" if experiment.foreign else page.advice_on(None)[1].why
+    if _is_original(clean, sources):
+        diff = _difference(clean, sources)
+        return msgspec.structs.replace(repair, state="right", diff=diff, why=why)
     rewritten = replace(
         experiment,
         broken=copy.engine(clean, sources),
@@ -150,8 +155,25 @@ def judge_copy(
         judged=judged,
         differences=differences,
         diff=rewritten.diff if right else "",
-        why="" if experiment.foreign or not right else page.advice_on(None)[1].why,
+        why=why if right else "",
     )
+
+
+def _is_original(clean: Engine, sources: Mapping[str, str]) -> bool:
+    """Whether a copy is the unbroken engine, except for comments and layout: then nothing has to be
+    run to judge it.
+
+    Raises PageError for a file that is not Python.
+    """
+    if sources.keys() != clean.sources.keys():
+        return False
+    different = [file for file, text in sources.items() if text != clean.sources[file]]
+    trees = (
+        tuple(ast.dump(parse_python(text, file, 1, "file")) for text in (sources[file], original))
+        for file in different
+        for original in [clean.sources[file]]
+    )
+    return all(own == other for own, other in trees)
 
 
 def _unrepaired(experiment: Experiment, folder: Path) -> Repair:

@@ -155,6 +155,24 @@ def commands(files: Iterable[Path], places: Sequence[Watched]) -> list[Command]:
     return [Command(arguments, tuple(paths)) for arguments, paths in by_arguments.items()]
 
 
+def first_commands(places: Sequence[Watched]) -> tuple[list[Command], list[Path]]:
+    """Return the commands to run before anything is saved, and the named files without one.
+
+    They are those of the files, engines and copies that are named; of another folder, nothing runs
+    before a file in it is saved.
+    """
+    files = [place.root for place in places if place.root.is_file()]
+    found = commands(files, places)
+    for place in places:
+        copy = nearest_copy(place.root.absolute()) if place.root.is_dir() else None
+        if place.root.is_dir() and place.engine:
+            found.append(Command(("doctor", place.engine), ()))
+        elif copy is not None:
+            found.append(Command(("fix", "--dir", os.path.relpath(copy)), ()))
+    known = {path for command in found for path in command.files}
+    return found, [path for path in files if path not in known]
+
+
 def _arguments(path: Path, places: Sequence[Watched]) -> tuple[str, ...]:
     """Return the command for a file of an engine, a copy or an exercise; empty if there is none."""
     copy = nearest_copy(path.absolute().parent)

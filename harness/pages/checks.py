@@ -29,7 +29,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -62,11 +62,41 @@ class Invariant:
     """Where `source` starts in the file at `path` (1-based)."""
 
     def tests(self, *, shared: bool = False) -> tuple[Probe, ...]:
-        """Return a test for each seed; `shared` is as for a probe."""
-        return tuple(
-            self._test(f"{self.page}-{seed}", self.function, self.source, shared=shared, seed=seed)
-            for seed in SEEDS
+        """Return a test for each seed; the first runs the text that a reader pastes into a file.
+
+        `shared` is as for a probe.
+        """
+        first, *seeds = SEEDS
+        name, pasted = f"{self.page}-{first}", self.pasted()
+        added = pasted.count("\n") - self.source.rstrip("\n").count("\n")
+        test = self._test(name, f"test_{self.function}", pasted, shared=shared)
+        return (
+            replace(test, line=max(1, self.line - added)),
+            *(
+                self._test(f"{self.page}-{n}", self.function, self.source, shared=shared, seed=n)
+                for n in seeds
+            ),
         )
+
+    def pasted(self) -> str:
+        """Return the invariant as a test that runs on its own, in a file for pytest."""
+        lines = self.source.rstrip("\n").splitlines()
+        body = ast.parse(self.source).body
+        (test,) = (n for n in body if isinstance(n, ast.FunctionDef) and n.name == self.function)
+        before = lines[: test.lineno - 1]
+        draws = any(isinstance(n, ast.Name) and n.id == "rng" for n in ast.walk(test))
+        imports = ["import minigrad as lib"]
+        named = {a.asname for n in body if isinstance(n, ast.Import) for a in n.names}
+        if draws and "np" not in named:
+            imports.append("import numpy as np")
+        arguments = "rng=np.random.default_rng(0)" if draws else ""
+        header = f"def test_{self.function}({arguments}):"
+        rest = lines[test.body[0].lineno - 1 :]
+        if before and not before[0].startswith(("import ", "from ")):
+            before = ["", "", *before]
+        while before and not before[-1]:
+            before.pop()
+        return "\n".join([*imports, *before, "", "", header, *rest])
 
     def on_log(self, name: str, log: LogEntries) -> Probe:
         """Return a test with this name, of the invariant of a page with a recipe."""

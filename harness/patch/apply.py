@@ -101,7 +101,8 @@ def apply_at_each(
         for root in roots(hunk.scope) if all(name in text for name in hunk.before.names) else ():
             for match in islice(every_match(hunk, root), MOST_BINDINGS):
                 with suppress(HunkError):
-                    patched, code, sites = _change(file, [FileMatch(hunk, file, source, match)])
+                    found = FileMatch(hunk, file, source, match)
+                    patched, code, sites = _change(file, [found], whole=False)
                     yield Patched({file: patched}, tuple(sites), {file: text}, {file: code})
 
 
@@ -207,15 +208,21 @@ def _definition_lines(
 # ----- changing -----
 
 
-def _change(file: str, matches: Sequence[FileMatch]) -> tuple[str, CodeType, list[Site]]:
-    """Return the patched text of one file, its code and its sites."""
+def _change(
+    file: str, matches: Sequence[FileMatch], *, whole: bool = True
+) -> tuple[str, CodeType, list[Site]]:
+    """Return the patched text of one file, its code and its sites.
+
+    Unless `whole`, the code outside the changed statement is that of the original, lines included.
+    """
     source = matches[0].source
+    compiled = _compiled if whole else _compiled_in_place
     deleted = frozenset(n for found in matches for n in deleted_nodes(found.hunk, found.match))
     changes = [edit for found in matches for edit in _edits(found, deleted)]
     changes.sort(key=lambda edit: (edit.start, edit.end))
     _refuse_overlap(changes, file, source)
     patched = splice(changes, source)
-    code = _compiled(changes, file, source, patched)
+    code = compiled(changes, file, source, patched)
     return patched, code, sites_of(changes, file, source, patched)
 
 
@@ -283,6 +290,100 @@ def _compiled(changes: Sequence[Edit], file: str, source: Source, patched: str) 
         )
         raise changes[0].hunk.error(problem, "make the + side differ from the - side")
     return code
+
+
+def _compiled_in_place(
+    changes: Sequence[Edit], file: str, source: Source, patched: str
+) -> CodeType:
+    """Compile only the changed statement of the module, and put it into the original's code.
+
+    To compile a long file takes a hundred times as long, and there may be hundreds of mutants.
+    """
+    first, last = source.line_of(changes[0].start), source.line_of(changes[-1].end)
+    tree, rows = _original_tree(source.text), source.text.split("\n")
+    for number, statement in enumerate(tree.body):
+        begin, end = _first_line(statement), statement.end_lineno or statement.lineno
+        beside = [*tree.body[max(number - 1, 0) : number], *tree.body[number + 1 : number + 2]]
+        is_alone = not any(_contains(one, begin) or _contains(one, end) for one in beside)
+        if begin <= first <= last <= end and is_alone and "\r" not in source.text:
+            behind = len(rows) - end
+            inside = patched.split("\n")[begin - 1 :]
+            text = "\n" * (begin - 1) + "\n".join(inside[: len(inside) - behind])
+            with suppress(SyntaxError, ValueError, RecursionError):
+                new = quiet_parse(text + "\n")
+                if len(new.body) == 1 and not _same_tree(new.body[0], statement, first):
+                    code = _exchanged(file, source.text, number, new.body[0])
+                    if code is not None:
+                        return code
+            break
+    return _compiled(changes, file, source, patched)
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
+    return min((one.lineno for one in decorators), default=statement.lineno)
+
+
+def _exchanged(file: str, text: str, number: int, new: ast.stmt) -> CodeType | None:
+    """Return the code of a file in which the code inside one statement is another.
+
+    None if what the module itself does would differ.
+    """
+    module, old = _original_code(file, text), _statement_code(file, text, number)
+    code = _compiled_alone(new, file, text)
+    if (old.co_code, old.co_names, _constants(old)) != (
+        code.co_code,
+        code.co_names,
+        _constants(code),
+    ):
+        return None
+    before, after = _inner(old), _inner(code)
+    inner = _inner(module)
+    for start in range(len(inner) - len(before) + 1):
+        if before and inner[start : start + len(before)] == before:
+            inner[start : start + len(before)] = after
+            following = iter(inner)
+            constants = [
+                next(following) if isinstance(one, CodeType) else one for one in module.co_consts
+            ]
+            return module.replace(co_consts=tuple(constants))
+    return None
+
+
+def _inner(code: CodeType) -> list[CodeType]:
+    return [one for one in code.co_consts if isinstance(one, CodeType)]
+
+
+def _constants(code: CodeType) -> list[str]:
+    return ["" if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+
+
+@lru_cache(maxsize=16)
+def _original_code(file: str, text: str) -> CodeType:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(_original_tree(text), file, "exec", dont_inherit=True)
+
+
+@lru_cache(maxsize=1024)
+def _statement_code(file: str, text: str, number: int) -> CodeType:
+    return _compiled_alone(_original_tree(text).body[number], file, text)
+
+
+def _compiled_alone(statement: ast.stmt, file: str, text: str) -> CodeType:
+    """Compile a statement of a module, beside the module's imports.
+
+    Python compiles `np.sum(x)` in another way where `np` is imported.
+    """
+    imports = [one for one in _original_tree(text).body if isinstance(one, _IMPORTS)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = ast.Module([*imports, statement], [])
+        code: CodeType = compile(module, file, "exec", dont_inherit=True)
+    return code
+
+
+_IMPORTS = ast.Import, ast.ImportFrom
 
 
 @lru_cache(maxsize=64)

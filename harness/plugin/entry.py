@@ -62,6 +62,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="fail if a smaller share of the breaks is killed",
     )
     group.addoption(
+        "--breaks-baseline",
+        metavar="FILE",
+        help="fail if the tests miss anything that is not in this file",
+    )
+    group.addoption(
+        "--breaks-baseline-update",
+        action="store_true",
+        help="write what the tests miss now into the file that --breaks-baseline names",
+    )
+    group.addoption(
         "--breaks-all",
         action="store_true",
         help="run every test that reaches a break, not only until the first one fails",
@@ -76,11 +86,28 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         task = json.loads(Path(os.environ[PATCHED]).read_text(encoding="utf-8"))
         find_in_memory(Path(task["root"]), task["sources"])
     elif _is_used(early_config.known_args_namespace):
+        _refuse_environment()
         if early_config.known_args_namespace.breaks_rules is not None:
             _use_one_thread()
         from harness.grade.reach import CALLS
 
         CALLS.start()
+
+
+def _refuse_environment() -> None:
+    """Raise UsageError without `fork`, or if another distribution has replaced files of ours."""
+    import pytest
+
+    from breaklab import collision
+    from harness.core.errors import EnvironmentProblem
+    from harness.sandbox.fork import require_fork
+
+    if found := collision():
+        raise pytest.UsageError(str(found))
+    try:
+        require_fork("pytest --breaks")
+    except EnvironmentProblem as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _is_used(options: argparse.Namespace) -> bool:

@@ -22,7 +22,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -37,7 +38,15 @@ from harness.grade.mutants import PatchedFiles
 from harness.grade.reach import CALLS, Code
 from harness.grade.running import Outcomes, be_silent, run_in_order, warm_hypothesis
 from harness.plugin import PATCHED
-from harness.plugin.runners import BreakOutcome, TimeLimit, import_all, outcome_in_fork
+from harness.plugin.runners import (
+    Around,
+    BreakOutcome,
+    TimeLimit,
+    compare_calls,
+    import_all,
+    open_comparer,
+    outcome_in_fork,
+)
 from harness.sandbox.parallel import Server, end_all
 
 if TYPE_CHECKING:
@@ -57,6 +66,8 @@ class Reload:
     stop: bool
     """Whether to stop at the first test that fails."""
     limit: TimeLimit
+    compare: bool = False
+    """Whether the code contains two versions, whose calls are compared."""
 
 
 class Zygote(Server):
@@ -123,6 +134,7 @@ def _run(session: pytest.Session, code: Code, reload: Reload) -> BreakOutcome:
     patched = {file: marshal.loads(data) for file, data in reload.files.codes.items()}
     texts = {**code.sources, **reload.files.texts}
     find_in_memory(code.root, texts, {**code.files, **patched})
+    comparer = open_comparer() if reload.compare else None
     try:
         session.config.hook.pytest_collection(session=session)
     except BaseException:  # what a module raises at its import, and pytest's own errors
@@ -133,8 +145,18 @@ def _run(session: pytest.Session, code: Code, reload: Reload) -> BreakOutcome:
         return BreakOutcome(problem=UNCOLLECTED)
     outcomes = Outcomes()
     session.config.pluginmanager.register(outcomes)
-    failed = run_in_order(outcomes, items, order, stop=reload.stop)
-    return BreakOutcome(failed=[reload.tests[items[place].nodeid] for place in failed])
+    numbers = {place: reload.tests[items[place].nodeid] for place in order}
+
+    def run(around: Around = nullcontext, *, stop: bool = False) -> Iterator[int]:
+        """Run the tests; yield the numbers of those that fail."""
+        failed = run_in_order(
+            outcomes, items, order, stop=stop, around=lambda place: around(numbers[place])
+        )
+        return (numbers[place] for place in failed)
+
+    if comparer is not None:
+        return compare_calls((), comparer, run)
+    return BreakOutcome(failed=list(run(stop=reload.stop)))
 
 
 # ----- A fresh process -----
@@ -144,6 +166,7 @@ QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--tb=no")
 _VALUED = (
     *("--breaks-engine", "--breaks-pages", "--breaks-rules"),
     *("--breaks-json", "--breaks-junit", "--breaks-sarif", "--breaks-min-score"),
+    "--breaks-baseline",
 )
 _OF_XDIST = ("-n", "--numprocesses", "--dist", "--maxprocesses")
 
@@ -245,6 +268,13 @@ class Reloads:
                 return outcome
             self.end()
         return self._run_in_fresh_process({**self.engine.sources, **files.texts}, chosen)
+
+    def compare(self, files: PatchedFiles, tests: TestNumbers) -> BreakOutcome | None:
+        """Compare the calls of two versions in the zygote; None without one."""
+        if not self._has_zygote():
+            return None
+        assert self.zygote is not None
+        return self.zygote.run(Reload(files, tests, stop=False, limit=self._limit, compare=True))
 
     def end(self) -> None:
         """End the zygote."""

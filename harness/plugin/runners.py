@@ -14,13 +14,14 @@ import importlib
 import os
 import pickle
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from types import CodeType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -30,6 +31,12 @@ from harness.grade.running import CollectedSuite, be_silent
 from harness.sandbox.fork import compute_in_fork
 from harness.sandbox.parallel import Server
 from harness.sandbox.signals import terminate
+
+if TYPE_CHECKING:
+    from harness.runs.comparison import CallComparison, Comparer
+
+Around = Callable[[int], contextlib.AbstractContextManager[object]]
+"""Returns the context in which a test is run, by its number."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,8 @@ class Request:
     """Whether to stop at the first test that fails."""
     everything: bool = False
     """Whether to also run the tests that reach no change."""
+    compare: bool = False
+    """Whether the code contains two versions, whose calls are compared."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,8 @@ class BreakOutcome:
     reload: bool = False
     """Whether the break cannot be swapped: nothing was run."""
     seconds: float = 0.0
+    comparison: CallComparison | None = None
+    """What the calls of the changed functions show, if that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +171,12 @@ def _serve(
         connection.send(_answer(suite, tests, connection.recv()))
 
 
+def uses_cuda() -> bool:
+    """Whether this process has initialised CUDA, which then does not work in its forks."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
+
+
 def import_all(modules: Sequence[str]) -> None:
     """Import modules; skip those that fail."""
     for name in modules:
@@ -169,6 +186,8 @@ def import_all(modules: Sequence[str]) -> None:
 
 def _answer(suite: CollectedSuite, tests: _PassingTests, request: Request) -> BreakOutcome:
     """Run the tests that reach the change, in a fork; without such a test, nothing is run."""
+    if uses_cuda():
+        return BreakOutcome(reload=True)
     codes = request.mutant.codes
     pairs = suite.functions.plan(codes)
     if pairs is None:
@@ -188,11 +207,35 @@ def _answer(suite: CollectedSuite, tests: _PassingTests, request: Request) -> Br
     def run() -> BreakOutcome:
         suite.swap(pairs, codes, request.mutant.files.texts)
         be_silent(suite.items[0].config)
+        if request.compare:
+            comparer = open_comparer()
+            return compare_calls(
+                reached, comparer, lambda around: suite.run(order, stop=False, around=around)
+            )
         return BreakOutcome(reached, list(suite.run(order, stop=request.stop)))
 
     taken = tests.taken
     limit = TimeLimit(PATIENCE + 20 * taken.seconds, CPU_PATIENCE + 20 * taken.cpu_seconds)
     return outcome_in_fork(run, limit)
+
+
+def compare_calls(
+    reached: Sequence[int], comparer: Comparer, run: Callable[[Around], Iterator[int]]
+) -> BreakOutcome:
+    """Run tests in a fork, and compare the calls of changed functions until one is wrong."""
+    for index in run(comparer.during):
+        if comparer.result.wrong_test is None:  # it passed before: the comparison disturbs it
+            return BreakOutcome(reached, [index])
+    return BreakOutcome(reached, comparison=comparer.result)
+
+
+def open_comparer() -> Comparer:
+    """In a fork: let code that contains two versions compare its calls."""
+    from harness.runs.comparison import Comparer  # only for survivors
+
+    comparer = Comparer()
+    comparer.install()
+    return comparer
 
 
 def outcome_in_fork(work: Callable[[], BreakOutcome], limit: TimeLimit) -> BreakOutcome:

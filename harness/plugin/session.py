@@ -6,6 +6,7 @@ import shutil
 import sys
 import sysconfig
 import time
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
@@ -20,11 +22,21 @@ from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
 from harness.grade.feedback import disclose
 from harness.grade.mutants import Mutant, PatchedFiles
 from harness.grade.reach import CALLS, Code
+from harness.grade.reasons import reason_of, with_both_versions
 from harness.grade.running import Recording, fix_hypothesis, must_fail
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import open_catalogue
+from harness.plugin.baseline import open_baseline
 from harness.plugin.reloads import Reloads, Zygote, imports_engine
-from harness.plugin.runners import BreakOutcome, BreakRunner, Reach, Request, TimeLimit, run_all
+from harness.plugin.runners import (
+    BreakOutcome,
+    BreakRunner,
+    Reach,
+    Request,
+    TimeLimit,
+    run_all,
+    uses_cuda,
+)
 from harness.plugin.sharing import Meeting, group_of, merged
 from harness.plugin.subject import find_subject
 from harness.runs.cache import open_cache
@@ -47,7 +59,7 @@ def register(config: pytest.Config) -> BreaksSession:
         _require_files(config)
         session = BreaksSession(config)
     except BreaklabError as error:
-        raise pytest.UsageError(f"{error.problem}\nremedy: {error.remedy}") from None
+        raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(session, "breaklab-session")
     return session
 
@@ -74,6 +86,8 @@ class BreaksSession:
         self.subject = find_subject(config, open_catalogue(folders), open_cache())
         self.engine = self.subject.engine
         self.code = Code(self.engine.root, self.engine.sources)
+        baseline, update = (config.getoption(f"breaks_baseline{x}") for x in ("", "_update"))
+        self.baseline = open_baseline(baseline, update=update)
         self.group = group_of(config)
         self.group.begin()
         self.runners: list[BreakRunner] = []
@@ -123,7 +137,7 @@ class BreaksSession:
     def _needs_zygote(self, session: pytest.Session) -> bool:
         """Whether this process will run breaks, and has not imported the engine yet."""
         runs = self.runs_tests and not session.config.option.collectonly
-        return runs and not imports_engine(self.code)
+        return runs and not imports_engine(self.code) and not uses_cuda()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
@@ -132,6 +146,8 @@ class BreaksSession:
         try:
             if session.items and not session.config.option.collectonly and not session.testsfailed:
                 self._check_engine()
+                if uses_cuda():
+                    warnings.warn(pytest.PytestWarning(_CUDA), stacklevel=1)
                 cores = 1 if self.group.workers > 1 else available_cores()
                 for _ in range(min(cores, len(self.subject.titles))):
                     self.runners.append(BreakRunner(self.items, self.code, self.collected))
@@ -173,7 +189,7 @@ class BreaksSession:
         module = sys.modules.get(name)
         path = getattr(module, "__file__", None)
         if path and str(Path(path)) not in self.code.paths:
-            what = "engine under test is" if self.subject.rules is None else "rules are"
+            what = "engine under test is" if self.subject.has_breaks else "rules are"
             raise pytest.UsageError(
                 f"the tests import `{name}` from {path}, but the {what} in "
                 f"{self.engine.root}: name it with {self.subject.option}"
@@ -194,10 +210,12 @@ class BreaksSession:
         try:
             if not reason:
                 self._prepare(observed, tests)
-                if self.subject.rules is not None:
+                if self.subject.rules:
                     reason = self._repeat()
             if not reason:
-                self._run(self.subject.load())
+                chosen = self.subject.load()
+                self._run(chosen)
+                self._compare(chosen)
                 claims = self._false_claims() if self.group.claim("claims") else {}
         except KeyboardInterrupt as error:
             interrupt = error
@@ -262,11 +280,7 @@ class BreaksSession:
         kills: Counter[int] = Counter()
         again: list[Mutant] = []
         stop, steady = not self.config.getoption("breaks_all"), self._steady
-        passing = {
-            item.nodeid: index
-            for index, item in enumerate(self.items)
-            if item.nodeid in self.passed and item.nodeid not in self.flaky
-        }
+        passing = self._passing
 
         def requests() -> Iterator[tuple[Mutant, Request]]:
             for mutant in chosen:
@@ -288,6 +302,39 @@ class BreaksSession:
             outcome = replace(self.reloads.run(mutant.files, passing, stop=stop), reload=True)
             self.results[mutant.id] = self._result(mutant, outcome)
             self._show_progress(len(self.results), len(chosen))
+
+    def _compare(self, chosen: Sequence[Mutant]) -> None:
+        """Add the reason to each survivor that this process has run."""
+        tests, passing = [item.nodeid for item in self.items], self._passing
+        survivors = [
+            (mutant.id, both)
+            for mutant in chosen
+            if (result := self.results.get(mutant.id)) and result.fate == "survived"
+            for both in [with_both_versions(mutant, self.engine)]
+        ]
+
+        def requests() -> Iterator[tuple[Mutant, Request]]:
+            for _, both in survivors:
+                if both is not None:
+                    yield both, Request(both, (), self._steady, stop=False, compare=True)
+
+        reasons = {name: reason_of(None, tests) for name, _ in survivors}
+        for both, outcome in run_all(self.runners, requests()):
+            found: BreakOutcome | None = outcome
+            if outcome.reload:
+                found = self.reloads.compare(both.files, passing)
+            reasons[both.id] = reason_of(found.comparison if found else None, tests)
+        for name, reason in reasons.items():
+            self.results[name] = msgspec.structs.replace(self.results[name], reason=reason)
+
+    @property
+    def _passing(self) -> dict[str, int]:
+        """The numbers of the tests that count, by id."""
+        return {
+            item.nodeid: index
+            for index, item in enumerate(self.items)
+            if item.nodeid in self.passed and item.nodeid not in self.flaky
+        }
 
     def _result(self, mutant: Mutant, outcome: BreakOutcome) -> BreakResult:
         by = [self.items[index].nodeid for index in outcome.failed]
@@ -327,7 +374,7 @@ class BreaksSession:
             if outcome.reload:
                 outcome = self.reloads.run(mutant.files, {self.items[index].nodeid: index})
                 fates.append(bool(outcome.failed or outcome.problem))
-            elif outcome.reached or self.subject.rules is None:
+            elif outcome.reached or mutant.change is None:
                 fates.append(bool(outcome.failed))
         return all(fates)
 
@@ -337,8 +384,7 @@ class BreaksSession:
         reporter = self.config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None and reporter.isatty:
             end = "\n" if done == total else ""
-            what = "breaks" if self.subject.rules is None else "mutants"
-            reporter.rewrite(f"{what}: {done} of {total}{end}", erase=True)
+            reporter.rewrite(f"{self.subject.noun}: {done} of {total}{end}", erase=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -353,7 +399,11 @@ class BreaksSession:
             return
         if self.group.folder is not None:
             self.group.publish(self.report)
-        elif session.exitstatus != pytest.ExitCode.INTERRUPTED:
+            return
+        if self.baseline is not None:
+            complete = len(self.report.breaks) == len(self.subject.titles)
+            self.report = self.baseline.apply(self.report, self.subject.scope, complete=complete)
+        if session.exitstatus != pytest.ExitCode.INTERRUPTED:
             self._write_files(self.report)
             if session.exitstatus == pytest.ExitCode.OK and not self._succeeds(self.report):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -371,7 +421,9 @@ class BreaksSession:
                     self.unwritten.append(str(error))
 
     def _succeeds(self, report: SuiteReport) -> bool:
-        return report.gradable and not (report.claims or self._is_low(report) or self.unwritten)
+        is_sound = not (report.claims or self._is_low(report) or self.unwritten)
+        is_known = self.baseline is None or not list(self.baseline.problems)
+        return report.gradable and is_sound and is_known
 
     def _is_low(self, report: SuiteReport) -> bool:
         least = self.config.getoption("breaks_min_score")
@@ -379,12 +431,20 @@ class BreaksSession:
 
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         """Print the score, the survivors, the next command, and why the run fails."""
+        title = "breaks" if self.subject.has_breaks else "rules"
         if self.report is None:
+            if terminalreporter.stats.get("error"):
+                terminalreporter.section(title)
+                what = "break" if self.subject.has_breaks else "mutant"
+                line = f"No {what} was tried: the tests cannot be collected; see the error above."
+                terminalreporter.write_line(line)
             return
-        terminalreporter.section("breaks" if self.subject.rules is None else "rules")
+        terminalreporter.section(title)
         width = shutil.get_terminal_size().columns if terminalreporter.isatty else sys.maxsize
         for line in self._summary(self.report, width):
             terminalreporter.write_line(line)
+        for note in self.baseline.notes if self.baseline is not None else ():
+            terminalreporter.write_line(note)
         for problem in self._problems(self.report, exitstatus):
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
 
@@ -394,21 +454,32 @@ class BreaksSession:
         verbose = self.config.getoption("verbose")
         if verbose > 0:
             yield from text.kills_by_test(report, width, every=self.config.getoption("breaks_all"))
-        if self.subject.rules is not None:
-            yield from rules.lines(disclose(report), self.subject.rules, verbose, width)
-        elif report.breaks or not report.gradable:
-            yield from text.lines(disclose(report), verbose, width=width, option="-v")
+        breaks, mutants = _divided(report)
+        if self.subject.has_breaks and (breaks.breaks or not report.gradable):
+            yield from text.lines(disclose(breaks), verbose, width=width, option="-v")
+        if not self.subject.has_breaks or mutants.breaks:
+            yield from rules.lines(disclose(mutants), self.subject.rules or (), verbose, width)
+        elif self.subject.rules == []:
+            yield "No backward rule was found in the engine; docs/your-rules.md lists the forms"
 
     def _problems(self, report: SuiteReport, exitstatus: int) -> Iterator[str]:
         if report.gradable and exitstatus == pytest.ExitCode.INTERRUPTED:
             missing, all_ = len(self.subject.titles) - len(report.breaks), len(self.subject.titles)
-            what = "breaks" if self.subject.rules is None else "mutants"
-            lost = f"{missing} of {all_} {what} were not run"
+            lost = f"{missing} of {all_} {self.subject.noun} were not run"
             yield f"interrupted: {lost if missing else 'the marks `kills` were not all checked'}"
         elif report.gradable and self._is_low(report):
             least = self.config.getoption("breaks_min_score")
             yield f"the score is below {least:g} % (--breaks-min-score)"
         yield from self.unwritten
+        if self.baseline is not None:
+            yield from self.baseline.problems
+
+
+_CUDA = (
+    "CUDA was initialised before the first test, and does not work in a fork of this process: the "
+    "tests are imported again for each break or mutant, which is slow. Initialise CUDA in tests or "
+    "fixtures instead."
+)
 
 
 def _require_files(config: pytest.Config) -> None:
@@ -445,6 +516,20 @@ def _libraries(before: Collection[str], code: Code) -> list[str]:
         and file not in code.paths
         and not isinstance(getattr(module, "__loader__", None), AssertionRewritingHook)
     ]
+
+
+def _divided(report: SuiteReport) -> tuple[SuiteReport, SuiteReport]:
+    """Return a result as that on breaks and that on mutants of rules.
+
+    What is said of the suite itself belongs to the first one, if there are breaks.
+    """
+    breaks = [one for one in report.breaks if one.change is None]
+    mutants = [one for one in report.breaks if one.change is not None]
+    of_suite: dict[str, Any] = {"flaky": [], "claims": {}} if breaks else {}
+    return (
+        msgspec.structs.replace(report, breaks=breaks),
+        msgspec.structs.replace(report, breaks=mutants, **of_suite),
+    )
 
 
 def _fate(outcome: BreakOutcome) -> Fate:

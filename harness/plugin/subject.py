@@ -1,4 +1,8 @@
-"""What a run puts into which code: breaks into an engine, or operators into a user's own rules."""
+"""What a run puts into which code.
+
+`--breaks` puts the catalogue's breaks into an engine, and operators into the rules of an engine of
+the user's own. `--breaks-rules` puts operators into other rules.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ from harness.core.errors import UsageError
 from harness.engines.engine import Engine, find_engine
 from harness.grade.mutants import Mutant, mutants, select
 from harness.pages.catalogue import Catalogue
-from harness.rules import Rule
+from harness.plugin.baseline import Scope
+from harness.rules import Rule, find_rules
 from harness.runs.cache import Cache
 
 
@@ -30,8 +35,22 @@ class Subject:
     """Returns the mutants that a test claims to kill with this id. Raises UsageError."""
     option: str
     """The option that names the engine or the files."""
+    scope: Scope
+    """Which entries of a baseline a run shows to be needed or not."""
     rules: Sequence[Rule] | None = None
-    """The rules; None if breaks are put into an engine."""
+    """The rules that operators are put into; None if only breaks are put into the engine."""
+
+    @property
+    def has_breaks(self) -> bool:
+        """Whether breaks are put into an engine."""
+        return self.option == "--breaks-engine"
+
+    @property
+    def noun(self) -> str:
+        """What is put into the code: breaks, mutants, or both."""
+        if not self.has_breaks:
+            return "mutants"
+        return "breaks and mutants" if self.rules else "breaks"
 
 
 def find_subject(config: pytest.Config, catalogue: Catalogue, cache: Cache) -> Subject:
@@ -45,19 +64,35 @@ def find_subject(config: pytest.Config, catalogue: Catalogue, cache: Cache) -> S
         return _of_rules(target, catalogue)
     pages = select(catalogue, _selection(config, catalogue))
     engine = _engine(config.getoption("breaks_engine"), catalogue, cache)
+    is_whole = config.getoption("breaks_engine") is not None and config.getoption("breaks") == "all"
+    rules, own = _own_rules(engine, catalogue) if is_whole else (None, ())
 
     def claimed(name: str) -> list[Mutant]:
         if name in catalogue.files and catalogue.page(name).front.kind == "operator":
-            return []  # checked by `--breaks-rules`
+            return [mutant for mutant in own if mutant.page.id == name]
         return mutants([catalogue.page(name, "break")], engine, cache)
 
     return Subject(
         engine,
-        {page.id: page.title for page in pages},
-        lambda: mutants(pages, engine, cache),
+        {page.id: page.title for page in pages} | {one.id: one.page.title for one in own},
+        lambda: [*mutants(pages, engine, cache), *own],
         claimed,
         "--breaks-engine",
+        Scope({page.id for page in pages}, catalogue.files, engine.sources if is_whole else ()),
+        rules,
     )
+
+
+def _own_rules(
+    engine: Engine, catalogue: Catalogue
+) -> tuple[Sequence[Rule] | None, Sequence[Mutant]]:
+    """Return the rules of an engine, and their mutants."""
+    from harness.engines.rule_files import is_searched
+    from harness.grade.rule_mutants import operators, rule_mutants
+
+    files = {file: text for file, text in engine.sources.items() if is_searched(file)}
+    rules = find_rules(files)
+    return rules, rule_mutants(operators(catalogue), rules, engine)
 
 
 def _of_rules(target: str, catalogue: Catalogue) -> Subject:
@@ -79,7 +114,8 @@ def _of_rules(target: str, catalogue: Catalogue) -> Subject:
         return [mutant for mutant in found if mutant.page.id == name]
 
     titles = {mutant.id: mutant.page.title for mutant in found}
-    return Subject(located.engine, titles, lambda: found, claimed, "--breaks-rules", rules)
+    scope = Scope(files=located.files, rule=rules[0].name if located.rule else "")
+    return Subject(located.engine, titles, lambda: found, claimed, "--breaks-rules", scope, rules)
 
 
 def _selection(config: pytest.Config, catalogue: Catalogue) -> str:

@@ -66,6 +66,7 @@ _USES: Mapping[str, str] = {
     Use.TWICE: "a tensor that is used twice",
     Use.CHAIN: "a backward pass through several ops",
     Use.SECOND: "a result as the second operand",
+    Use.SECOND_BACKWARD: "a second backward pass through the same results",
 }
 
 _USES_OF_AN_OP: Mapping[str, str] = {
@@ -90,6 +91,8 @@ def likeness_of(defect: Defect) -> Message:
     if not defect.alike:
         return EMPTY
     breaks = either(verbatim(f"`{item.break_}`") for item in defect.alike)
+    if op := defect.alike[0].only_in:
+        return message("behaves like {breaks} in `{op}`", breaks=breaks, op=op)
     return message("behaves like {breaks}", breaks=breaks)
 
 
@@ -143,9 +146,7 @@ _SECOND = {
     "returned": "gradients are returned, not stored, so nothing is accumulated",
     "in place": "a second backward pass adds into the same array",
     "rebound": "a second backward pass makes a new array",
-    "compounded": (
-        "a second backward pass on the same graph adds too much, since results keep gradients"
-    ),
+    "compounded": "a second backward pass through the same results gives wrong gradients",
     "replaced": "a second backward pass replaces the gradient instead of adding to it",
     "refused": "a second backward pass is refused",
 }
@@ -240,9 +241,10 @@ def _heading(defect: Defect) -> Text:
 def _witness(defect: Defect) -> Text:
     """Return the most basic probe that shows a defect, with its numbers or its failure."""
     others = f" (and {len(defect.probes)} more)" if defect.probes else ""
+    kind = "" if defect.kind == Use.SECOND_BACKWARD else f"{defect.kind}: "  # the heading says it
     return Text.assemble(
         (f"{defect.probe}{others}: ", "dim"),
-        (f"{defect.kind}: ", "magenta"),
+        (kind, "magenta"),
         str(defect.evidence),
     )
 

@@ -168,7 +168,7 @@ def _checks(checks: Sequence[Check], say: Language) -> Iterable[Text]:
         label = "" if check.loss is None else say("both losses") if alike else say(check.loss)
         word = {
             "alarm": say("alarm"),
-            "silent": say("silent"),
+            "silent": say("no alarm"),
             "declined": say("declined"),
             "false alarm": say("alarm, as on the correct engine"),
         }[check.verdict]
@@ -266,7 +266,7 @@ def _with_verdict(clue: Clue, bug: HiddenBug, say: Language) -> str:
     if clue.kind == LOG:
         return clue.name
     alarm = clue.shows & bug.suspect.caught
-    return f"{clue.name} {say('alarm') if alarm else say('silent')}"
+    return f"{clue.name} {say('alarm') if alarm else say('no alarm')}"
 
 
 def summary_entry(hunt: Hunt, bug: HiddenBug, par: Sequence[Clue]) -> Mapping[str, object]:

@@ -28,6 +28,7 @@ from harness.report.view import (
     rows_of,
     some,
     stated,
+    surroundings_of,
     table_word,
     unexplained,
     verdicts,
@@ -41,13 +42,13 @@ ABOVE = 24
 """The number of lines into which the change, the table and Why have to fit."""
 
 LONGEST = 34
-"""The maximum number of lines of a report."""
+"""The maximum number of lines of a report, without the test to write."""
 
 FEWEST_ROWS = 3
 """The table always has at least this many rows."""
 
 MOST_LESSONS = 6
-"""The lines below Beware, if each of them takes one."""
+"""The lines below Beware, if each of them takes one, without the test to write."""
 
 MOST_REASONS = 2
 """If more probes than this are left out, only `--full` shows the reasons."""
@@ -114,8 +115,16 @@ def show_lessons(
         names = some(report.missing, say)
         console.print(Text(say("Not available, see --full: {names}", names=names)))
     caught, missed = verdicts(report, say)
+    test: Sequence[str] = ()
     _, _, write = _advice(report, say)
-    lines = [_labelled(say("Caught"), caught, say), _labelled(say("Missed"), missed, say), write]
+    if write and report.test:
+        write, test = _test_to_write(report, say)
+    lines: list[RenderableType | None] = [
+        _labelled(say("Caught"), caught, say),
+        _labelled(say("Missed"), missed, say),
+        write,
+    ]
+    lines += map(Text, test)
     if predictions:
         right = sum(prediction.right for prediction in predictions)
         score = say("{count} of {total} right", count=right, total=len(predictions))
@@ -124,8 +133,34 @@ def show_lessons(
         lines.append(_labelled(say("You"), score, say))
     more = _commands(report, say, console.width - _label_width(say))
     lines += [_labelled(say("More"), more, say), _labelled(say("Next"), following, say)]
-    for line in filter(None, lines):
-        console.print(line)
+    for line in lines:
+        if line is not None:
+            console.print(line, soft_wrap=isinstance(line, Text))
+
+
+MOST_OF_A_TEST = 6
+"""The maximum number of lines of a function that is shown: of a longer one, a command is named."""
+
+
+def _test_to_write(report: Report, say: Language) -> tuple[Table | None, Sequence[str]]:
+    """Return what is said about the test to write, and its lines, ready to be pasted."""
+    imports, _, function = report.test.rpartition("\n\n")
+    lines = function.strip("\n").splitlines()
+    command = f"harness show {report.break_} --test"
+    blind = ""
+    if report.blind_to:
+        blind = f" {say('(blind to: {probes})', probes=some(report.blind_to, say))}"
+    if len(lines) > MOST_OF_A_TEST:
+        text = say("the test that `{command}` prints", command=command)
+        return _labelled(say("Write"), f"{text}{blind}", say), ()
+    text = say("this test: `{command}`", command=command)
+    return _labelled(say("Write"), f"{text}{blind}", say), [
+        "",
+        *imports.strip().splitlines(),
+        "",
+        *lines,
+        "",
+    ]
 
 
 def _commands(report: Report, say: Language, width: int) -> str:
@@ -137,6 +172,7 @@ def _commands(report: Report, say: Language, width: int) -> str:
     for command in (
         f"harness explain {word}",
         say("harness show {page}  the page", page=report.break_),
+        *([] if report.engine.foreign else [f"harness try {report.break_}"]),
     ):
         if len(lines[-1]) + len(BETWEEN) + len(command) <= width:
             lines[-1] += BETWEEN + command
@@ -199,6 +235,22 @@ def show_change(console: Screen, change: PatchedEngine | Report) -> None:
     console.print()
 
 
+def show_surroundings(console: Screen, change: PatchedEngine | Report) -> None:
+    """Print the changed lines of the engine with the lines around them, and their places."""
+    for one in surroundings_of(change):
+        console.print(Text(f"{one.file}:{one.line} {one.scope}".rstrip()))
+        for row in "\n".join(one.code).strip("\n").split("\n"):
+            for part in wrapped(console, _code_line(row), indent=2):
+                part.rstrip()
+                console.print(part)
+        console.print()
+
+
+def _code_line(row: str) -> Text:
+    """Return a line of code after its sign; a changed one is coloured."""
+    return Text(row, {"-": "red", "+": "green"}.get(row[:1], ""))
+
+
 def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
     """Return the changed lines of the engine with their places; a wide window needs fewer lines."""
     say = console.say
@@ -211,8 +263,7 @@ def _change(console: Screen, report: PatchedEngine | Report) -> list[Text]:
             continue
         lines.append(Text(f"{change.file}:{change.line} {change.scope}".rstrip()))
         for row in code[:MOST_OF_A_CHANGE]:
-            code_line = Text(row, "red" if row.startswith("-") else "green")
-            lines += wrapped(console, code_line, indent=2)
+            lines += wrapped(console, _code_line(row), indent=2)
         if len(code) > MOST_OF_A_CHANGE:
             more = len(code) - MOST_OF_A_CHANGE
             rest = say("... 1 more line, see --full") if more == 1 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +20,13 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
 from harness.report.terminal import Screen, columns, counted, outcome_text, show_code
-from harness.report.view import engine_name
+from harness.report.view import engine_name, surroundings_of
 
 if TYPE_CHECKING:  # these rooms are slow to import
     from harness.check import Finding
     from harness.check.pages import PageCheck
     from harness.experiment.myth import MythReport
+    from harness.experiment.patching import PatchedEngine
     from harness.pages.catalogue import Catalogue
 
 # ----- The text of a page -----
@@ -54,15 +56,21 @@ def show_first_words(
 ) -> None:
     """Print what is known before anything is computed: the title.
 
-    If questions follow, also print the hypothesis and the page's change.
+    If questions follow, also print the hypothesis and, of a page for experts, its patch: the others
+    show the engine's own code (`harness.report.one_screen.show_surroundings`).
     """
     show_title(console, page, place)
     if not hypothesis:
         return
     console.print()
     show_first_section(console, page)
-    if changes := page.diffs("minigrad"):
+    changes = page.diffs("minigrad")
+    if changes and page.front.level >= EXPERT:
         show_code(console, "\n".join(change.text.rstrip() for change in changes), "diff")
+
+
+EXPERT = 3
+"""The level of pages whose readers know the notation of patches."""
 
 
 def show_first_section(console: Console, page: Page) -> None:
@@ -74,7 +82,12 @@ def show_first_section(console: Console, page: Page) -> None:
 def show_section(console: Console, heading: str, markdown: str) -> None:
     """Print a section: its heading, and its Markdown indented."""
     console.print(Text(heading, "bold"))
-    console.print(Padding(_markdown(markdown), (0, 0, 1, 2)))
+    show_markdown(console, markdown, 2)
+
+
+def show_markdown(console: Console, text: str, indent: int, below: int = 1) -> None:
+    """Print Markdown indented, and the number of empty lines `below` it."""
+    console.print(Padding(_markdown(text), (0, 0, below, indent)))
 
 
 def show_section_like(console: Console, heading: str, page: Page, original: Page) -> None:
@@ -117,6 +130,23 @@ def show_page(console: Screen, page: Page, *, translated: bool = False) -> None:
     if say.code != ENGLISH.code and not translated:
         console.print(Text(say("This page is not translated."), "dim"))
     console.print(_markdown(page.body))
+
+
+def without_notation(page: Page, original: Page, change: PatchedEngine) -> Page:
+    """Return a page with the engine's own code in place of its patch, and without the patches for
+    other engines.
+    """
+    body = page.body
+    heading, _ = page.section_like("On other engines", original)
+    body, _, _ = body.partition(f"\n## {heading}\n")
+    blocks = original.diffs("minigrad")
+    code = "\n".join(
+        "\n".join([f"@@ {one.file}:{one.line} {one.scope}".rstrip(), *one.code])
+        for one in surroundings_of(change)
+    )
+    for number, block in enumerate(blocks):
+        body = body.replace(block.text.rstrip("\n"), "" if number else code, 1)
+    return replace(page, body=body.rstrip("\n") + "\n")
 
 
 def show_opening(console: Screen, page: Page, original: Page, section: str = "") -> None:

@@ -10,6 +10,8 @@ from rich.text import Text
 
 from harness.learn.hunt import hunts_in
 from harness.learn.progress import (
+    PRIMER,
+    PRIMER_QUESTIONS,
     Calibration,
     LearnerProgress,
     NextStep,
@@ -52,7 +54,7 @@ def _place(way: Way, say: Language) -> str:
 
 def _first_step(way: Way, say: Language) -> str:
     if not way.progress.events:
-        return say("begin with page 1")
+        return say("begin with page 0, the engine itself")
     return say(next_steps(way)[0].why) if way.next_id else say("what comes after the track")
 
 
@@ -60,6 +62,7 @@ def show_progress(console: Screen, way: Way) -> None:
     """Print what is done, how good the predictions were, and what comes next."""
     say, progress = console.say, way.progress
     rows = {
+        say("Page 0"): _primer(progress, say),
         say("Track"): _of(way.done, len(way.track), say),
         say("Breaks"): _of(*way.count("break"), say),
         say("Myths"): _of(*way.count("myth"), say),
@@ -89,6 +92,13 @@ def show_progress(console: Screen, way: Way) -> None:
     show_next_steps(console, next_steps(way))
 
 
+def _primer(progress: LearnerProgress, say: Language) -> str:
+    if PRIMER in progress.done:
+        return say("read")
+    total = len(PRIMER_QUESTIONS)
+    return say("{count} of {total} questions answered", count=len(progress.primer), total=total)
+
+
 def _of(count: int, total: int, say: Language) -> str:
     return say("{count} of {total}", count=count, total=total)
 
@@ -107,7 +117,10 @@ def score_text(score: TestScore, say: Language) -> str:
     """Return the result of a self-test: the number of right answers, or that it was skipped."""
     if not score.answered:
         return say("skipped")
-    return say("{count} of {total} right", count=score.right, total=score.questions)
+    right = say("{count} of {total} right", count=score.right, total=score.answered)
+    if score.answered == score.questions:
+        return right
+    return say("{right}, {count} not answered", right=right, count=score.questions - score.answered)
 
 
 def _calibration(entries: Sequence[Calibration], say: Language) -> Table:

@@ -236,10 +236,12 @@ def _show_work(console: Screen, folder: Path, files: list[str], check: str) -> N
 
 def _show_right(console: Screen, repair: Repair) -> None:
     say = console.say
-    line = say(
-        "Repaired: correct on all {count} probes that run the code, without new alarms.",
-        count=repair.judged,
-    )
+    line = say("Repaired: the code is the original one.")
+    if repair.judged:
+        line = say(
+            "Repaired: correct on all {count} probes that run the code, without new alarms.",
+            count=repair.judged,
+        )
     console.print(Text(line, "bold green"))
     if repair.diff:
         console.print(f"\n{say('Changes from the original to your copy:')}\n")

@@ -127,6 +127,33 @@ def some(names: Iterable[str], say: Language, most: int = 4) -> str:
     return say("{first}, ... ({count} in all)", first=first, count=len(listed))
 
 
+def reason_here(run: RunReport, report: Report, say: Language, formula: str = "") -> str:
+    """Return why a run ends as it does on its input.
+
+    The page's own words come first, then what the changed expressions were, and then what the
+    outcome rests on. `formula` is what the probe computes.
+    """
+    asked = (q for q in report.questions if q.probe == run.probe and q.answer in OUTCOMES)
+    own = next((q.because for q in asked if q.because and q.loss in (None, run.loss)), "")
+    if own:
+        return say(own)
+    if run.outcome == "not-reached":
+        scopes = dict.fromkeys(site.scope for site in report.sites if site.scope)
+        if not scopes:
+            return say(run.reason)
+        places = ", ".join(f"`{scope}`" for scope in scopes)
+        if formula:
+            return say(
+                "{formula} never runs the changed code, in {places}", formula=formula, places=places
+            )
+        return say("this probe never runs the changed code, in {places}", places=places)
+    if not run.because:
+        return say(run.reason)
+    if run.outcome in WRONG:
+        return say("{evidence}. {because}", evidence=run.reason, because=run.because)
+    return say(run.because)
+
+
 # ----- The change -----
 
 
@@ -164,11 +191,30 @@ def changes_of(change: PatchedEngine | Report) -> list[Change]:
     ]
 
 
+def surroundings_of(change: PatchedEngine | Report) -> list[Change]:
+    """Return the changed lines of the engine with the lines around them, as the diff has them."""
+    found: list[Change] = []
+    file = ""
+    for row in change.diff.splitlines():
+        if row.startswith("+++ b/"):
+            file = row.removeprefix("+++ b/")
+        elif hunk := re.match(r"@@ -(\d+)", row):
+            found.append(Change(file, int(hunk[1]), "", []))
+        elif found and not row.startswith("--- a/"):
+            found[-1].code.append(row or " ")
+    return [
+        Change(one.file, one.line, _scope_at(change.sites, one.file, one.line), _dedented(one.code))
+        for one in found
+    ]
+
+
 def _dedented(code: Sequence[str]) -> list[str]:
-    """Return the changed lines that are not empty, without their common indentation."""
-    written = [row for row in code if row[1:].strip()]
-    texts = textwrap.dedent("\n".join(row[1:] for row in written)).splitlines()
-    return [f"{row[0]} {text}" for row, text in zip(written, texts, strict=True)]
+    """Return the lines without their common indentation; changed lines that are empty are left
+    out.
+    """
+    written = [row for row in code if row[1:].strip() or row[0] == " "]
+    texts = textwrap.dedent("\n".join(row[1:] for row in written)).split("\n")
+    return [f"{row[0]} {text}".rstrip() for row, text in zip(written, texts, strict=True)]
 
 
 def _scope_at(sites: Sequence[SiteReport], file: str, line: int) -> str:

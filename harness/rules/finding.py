@@ -23,15 +23,21 @@ from harness.rules.rule import Form, Rule, RuleFunction, Side
 LOOKED_FOR = message(
     "looked for subclasses of torch.autograd.Function, register_autograd, custom_vjp, defvjp, "
     "classes with `forward` and `backward` or with `compute` and `gradient`, closures named "
-    "`backward` or `vjp`, and functions named `*_backward`"
+    "`backward` or `vjp`, functions named `*_backward`, and lambdas of a cotangent (`lambda g:`)"
 )
 
 _FORWARD, _BACKWARD = ("forward", "compute"), ("backward", "gradient", "vjp", "backward_var")
 _SAVING = ("setup_context", *_FORWARD)
 _CLOSURE = re.compile(r"_*(\w+_)?(backwards?|vjp|bwd|pullback|grad_fn)_*\d*")
+_OTHER = re.compile(r"_*(\w+_)?(apply|back|backward_fn|backprop|pull|push|rule)_*\d*|lambda")
+"""Names of rules that mean other things, too, unless the first parameter is a cotangent."""
 _FUNCTION = re.compile(r"\w+_(backward|bwd|vjp)|backward_\w+")
 _STORED = re.compile(r"_*(backwards?|backward_fn|vjp|grad_fn|pullback)_*")
 """The attribute or the argument that takes a closure."""
+_TABLE = re.compile(r"\w*(backward|vjp|grad)\w*", re.IGNORECASE)
+"""A dictionary of rules by the names of ops."""
+_CERTAIN = re.compile(r"g|ct|cts|cotangent\w*|d(y|z|out)|grad\w*|upstream\w*")
+"""The names of a cotangent that make a lambda a rule."""
 _USUAL = re.compile(r"g|gs|ct|cts|cotangent\w*|d[a-z]\w*|grad\w*|\w*_grad|upstream\w*|\w*_bar")
 """The usual names of a cotangent among parameters."""
 
@@ -70,7 +76,7 @@ def find_rules(sources: Mapping[str, str]) -> list[Rule]:
 
 
 def _may_have_rules(text: str) -> bool:
-    words = ("backward", "gradient", "vjp", "bwd", "grad_fn", "register_autograd", "pullback")
+    words = ("back", "grad", "vjp", "bwd", "pull", "BACKWARD")
     return any(word in text for word in words)
 
 
@@ -81,7 +87,7 @@ def _rules_of(module: Module) -> list[Rule]:
     ]
     taken = {function.node for rule in found for function in rule.functions}
     inside = {inner for node in taken for inner in ast.walk(node)} - taken
-    for rule in (*_closures(module), *_functions(module)):
+    for rule in (*_tables(module), *_closures(module), *_functions(module)):
         if not any(one.node in taken or one.node in inside for one in rule.functions):
             found.append(rule)
             taken |= {one.node for one in rule.functions}
@@ -114,14 +120,23 @@ def _classes(module: Module) -> Iterator[_FoundRule]:
             form = Form.TORCH if is_torch else Form.CLASS
             methods = [one for one in definition.node.body if isinstance(one, FunctionNode)]
             back = [one for one in methods if one.name in _BACKWARD]
+            other = [one for one in methods if not is_torch and _is_other(one, one.name)]
+            back += other
             saving = [one for one in methods if one.name in _SAVING]
             functions = [_FoundFunction(one, one.name, "forward") for one in saving]
             for one in back:
                 cotangents = _of_method(one, is_torch=is_torch)
                 functions.append(_FoundFunction(one, one.name, "backward", cotangents))
-            is_rule = is_torch or saving or any(one.name == "backward_var" for one in back)
+            is_rule = is_torch or saving or other or any(o.name == "backward_var" for o in back)
             if is_rule and any(one.cotangents for one in functions):
                 yield _FoundRule(".".join(definition.path), form, functions)
+
+
+def _is_other(node: AnyFunction, name: str) -> bool:
+    """Whether a function with a less usual name is a rule, as its first parameter shows."""
+    names = [one for one in parameters(node) if one not in ("self", "cls", "ctx", "context")][:1]
+    usual = _CERTAIN if isinstance(node, ast.Lambda) else _USUAL
+    return bool(_OTHER.fullmatch(name) and any(usual.fullmatch(one) for one in names))
 
 
 def _is_function(node: ast.ClassDef, module: Module, seen: set[str]) -> bool:
@@ -155,7 +170,7 @@ def _of_method(function: FunctionNode, *, is_torch: bool) -> list[str]:
 
 def _registered(module: Module) -> Iterator[_FoundRule]:
     merged: dict[tuple[str, Form], _FoundRule] = {}
-    for scope, call in _calls_with_scope(module):
+    for _, scope, call in module.all_calls:
         name = dotted(call.func).rpartition(".")[2]
         rule: _FoundRule | None = None
         if name == "register_autograd":
@@ -167,18 +182,6 @@ def _registered(module: Module) -> Iterator[_FoundRule]:
             known = {one.node for one in into.functions}
             into.functions += [one for one in rule.functions if one.node not in known]
     yield from merged.values()
-
-
-def _calls_with_scope(module: Module) -> Iterator[tuple[tuple[str, ...], ast.Call]]:
-    """Yield every call with the innermost definition around it."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call) and dotted(node.func):
-            around = [
-                one.path
-                for one in module.definitions
-                if one.node.lineno <= node.lineno <= (one.node.end_lineno or node.lineno)
-            ]
-            yield max(around, key=len, default=()), node
 
 
 def _of_library(module: Module, call: ast.Call, scope: Sequence[str]) -> _FoundRule:
@@ -257,20 +260,30 @@ def _closures(module: Module) -> Iterator[_FoundRule]:
         functions = [
             _FoundFunction(node, name, "backward", cotangents)
             for node, name in _inner_functions(outer.node)
-            if (_CLOSURE.fullmatch(name) or name in stored)
+            if (_CLOSURE.fullmatch(name) or name in stored or _is_closure(node, name))
             and (cotangents := parameters(node)[:1] or _gradients_of(stored.get(name, ""), node))
         ]
         if functions:
             yield _FoundRule(".".join(outer.path), Form.CLOSURE, functions)
 
 
+def _is_closure(node: AnyFunction, name: str) -> bool:
+    """Whether a function with a less usual name is a rule: it takes or reads a cotangent."""
+    is_short = bool(_OTHER.fullmatch(name)) and not parameters(node)
+    return _is_other(node, name) or (is_short and bool(_gradients_of("", node)))
+
+
 def _inner_functions(outer: FunctionNode) -> Iterator[tuple[AnyFunction, str]]:
-    """Yield the functions that are defined directly in another one, and lambdas that it stores."""
+    """Yield the functions that are defined directly in another one, and its lambdas."""
     pending: list[ast.AST] = list(outer.body)
     while pending:
         node = pending.pop(0)
         if isinstance(node, FunctionNode):
             yield node, node.name
+        elif isinstance(node, ast.Lambda):
+            yield node, "lambda"
+        elif isinstance(node, ast.Call) and dotted(node.func) in _OF_ITEMS:
+            pending += [one for one in node.args if not isinstance(one, ast.Lambda)]
         elif isinstance(node, ast.keyword) and isinstance(node.value, ast.Lambda):
             if node.arg and _STORED.fullmatch(node.arg):
                 yield node.value, node.arg
@@ -278,8 +291,12 @@ def _inner_functions(outer: FunctionNode) -> Iterator[tuple[AnyFunction, str]]:
             name = dotted(node.targets[0]).rpartition(".")[2]
             if _STORED.fullmatch(name):
                 yield node.value, name
-        elif not isinstance(node, ast.ClassDef | ast.Lambda):
+        elif not isinstance(node, ast.ClassDef):
             pending += ast.iter_child_nodes(node)
+
+
+_OF_ITEMS = ("sorted", "map", "filter", "min", "max", "reduce", "functools.reduce")
+"""Functions that call a lambda with each item of a sequence."""
 
 
 def _stored(outer: FunctionNode) -> Iterator[tuple[str, str]]:
@@ -298,6 +315,22 @@ def _gradients_of(owner: str, node: AnyFunction) -> list[str]:
     read = {dotted(one) for one in ast.walk(node) if isinstance(one, ast.Attribute)}
     names = [f"{one}.{name}" for one in owners for name in ("grad", "_grad", "gradient")]
     return [name for own in names for name in (own, f"{own}.data") if name in read]
+
+
+def _tables(module: Module) -> Iterator[_FoundRule]:
+    """Yield a rule for each function in a dictionary of the module: `BACKWARD = {"mul": ...}`."""
+    for node in module.tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            table = dotted(node.targets[0])
+            pairs = zip(node.value.keys, node.value.values, strict=True)
+            for key, value in pairs if _TABLE.fullmatch(table) else ():
+                functions = list(_named(module, value, (), "backward", 0))
+                for one in functions:
+                    one.cotangents = one.cotangents[:1]
+                is_rule = any(_USUAL.fullmatch(name) for o in functions for name in o.cotangents)
+                if is_rule and isinstance(key, ast.Constant | ast.Attribute | ast.Name):
+                    name = str(key.value) if isinstance(key, ast.Constant) else dotted(key)
+                    yield _FoundRule(f"{table}.{name}", Form.FUNCTION, functions)
 
 
 def _functions(module: Module) -> Iterator[_FoundRule]:

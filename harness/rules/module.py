@@ -78,19 +78,26 @@ class Module:
 
     def function(self, name: str, scope: Sequence[str]) -> Definition | None:
         """Return the function that a name means in a scope."""
-        for depth in range(len(scope), -1, -1):
-            path = (*scope[:depth], name)
-            for definition in self.definitions:
-                if definition.path == path and isinstance(definition.node, FunctionNode):
-                    return definition
-        return None
+        paths = ((*scope[:depth], name) for depth in range(len(scope), -1, -1))
+        return next((self._functions[path] for path in paths if path in self._functions), None)
+
+    @cached_property
+    def _functions(self) -> dict[tuple[str, ...], Definition]:
+        """The functions by their paths; of several with the same path, the first."""
+        functions = [one for one in self.definitions if isinstance(one.node, FunctionNode)]
+        return {one.path: one for one in reversed(functions)}
+
+    @cached_property
+    def all_calls(self) -> list[tuple[AnyFunction | None, tuple[str, ...], ast.Call]]:
+        """Every call, with the function and the definitions that it is in."""
+        return list(_calls(self.tree, None, ()))
 
     @cached_property
     def calls(self) -> dict[AnyFunction | None, list[tuple[Definition, ast.Call]]]:
         """The functions of this file that each function calls; None is the module itself."""
         calls: defaultdict[AnyFunction | None, list[tuple[Definition, ast.Call]]]
         calls = defaultdict(list)
-        for owner, scope, call in _calls(self.tree, None, ()):
+        for owner, scope, call in self.all_calls:
             if called := self._called(call.func, scope):
                 calls[owner].append((called, call))
         return dict(calls)

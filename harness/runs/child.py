@@ -26,6 +26,7 @@ from harness.core import PACKAGES
 from harness.core.run import failure_of
 from harness.core.vocabulary import Phase
 from harness.engines.engine import OUR_ENGINE
+from harness.engines.loading import load
 from harness.engines.survey import Survey
 from harness.runs.job import prepare_job, run_job
 from harness.runs.observer import OtherFiles
@@ -114,6 +115,8 @@ def _execute(program: Program, send: Callable[[ProgramOutput], None]) -> Program
     sys.stdout = out
     sys.meta_path.insert(0, _OurEngine())
     try:
+        if program.sources:
+            load(OUR_ENGINE, Path(program.root), program.sources)
         code = compile_at(program.source, program.path, program.line)
         exec(code, {"__name__": "__main__"})  # noqa: S102  running it is the purpose
         out.flush()

@@ -38,7 +38,7 @@ from harness.runs.protocol import (
 )
 from harness.sandbox.frames import Frame
 from harness.sandbox.hosts import Opening
-from harness.sandbox.limits import Limits, scratch_folder
+from harness.sandbox.limits import FORKS, Limits, scratch_folder
 from harness.sandbox.view import not_whole
 from harness.sandbox.worker import NoFrame, Worker, hosted_worker, spawn_worker
 
@@ -48,7 +48,7 @@ MOST_PRINTED = 8_000
 MOST_LATE = {"TimeLimit": 2, "ProcessorTimeLimit": 10}
 """After this many runs that reach a limit, the remaining runs of the job are skipped."""
 
-HOSTED = sys.platform == "linux"
+HOSTED = sys.platform == "linux" and FORKS
 """Whether a child is the fork of a host, rather than a fresh interpreter."""
 
 Result = TypeVar("Result")

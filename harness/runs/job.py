@@ -228,8 +228,10 @@ def _record_inside(session: _Session, probe: Probe, loss: Loss | None) -> Run:
         return Run(probe.name, loss)  # the results record the failure
     run = observe(trial, loss, traced=True)
     differs = recorder.executed or session.reached or run.failure
-    trail = dict(recorder.trail) if differs else {}
-    return Run(probe.name, loss, trace=run.trace, trail=trail)
+    if not differs:
+        return Run(probe.name, loss, trace=run.trace)
+    trail, parts = dict(recorder.trail), dict(recorder.parts)
+    return Run(probe.name, loss, trace=run.trace, trail=trail, parts=parts)
 
 
 def _record_results(session: _Session, probe: Probe, loss: Loss | None) -> Run:

@@ -25,7 +25,7 @@ from harness.core.run import (
     Run,
     failure_of,
 )
-from harness.core.site import HOOKS, MARKER, Hooks, Site
+from harness.core.site import INSIDE, MARKER, Hooks, Site
 from harness.core.vocabulary import Loss, Phase
 from harness.engines.engine import Dialect
 from harness.engines.survey import Survey, SurveyStep
@@ -116,7 +116,7 @@ class Job(msgspec.Struct, frozen=True, tag="job"):
     @property
     def hooks(self) -> Hooks:
         """What the engine's code calls at its sites."""
-        return HOOKS if self.records is Recorded.INSIDE else MARKER
+        return INSIDE if self.records is Recorded.INSIDE else MARKER
 
 
 class Program(msgspec.Struct, frozen=True, tag="program"):
@@ -128,6 +128,9 @@ class Program(msgspec.Struct, frozen=True, tag="program"):
     needs: tuple[str, ...] = ()
     """The modules that it imports besides NumPy and the engine."""
     limits: Limits = Limits()
+    root: str = ""
+    sources: dict[str, str] = {}
+    """The files of the reference engine, below `root`, if it is not the one beside the harness."""
 
 
 class ProgramOutput(msgspec.Struct, frozen=True):

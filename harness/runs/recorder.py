@@ -22,9 +22,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from harness.core.run import INNER, MORE, Digest
+import numpy as np
+
+from harness.core.run import INNER, MORE, Digest, Part, PartValue
 from harness.core.site import HOOKS, Hooks
 from harness.engines.instrumentation import INSIDE
 from harness.engines.loading import CallEdge, file_of
@@ -39,6 +42,13 @@ BUDGET = 50_000
 the same place; after it, calls are only counted."""
 
 
+MOST_VALUES = 64
+"""The number of values of a changed expression that are recorded."""
+
+FEW_NUMBERS = 12
+"""The most numbers of an array that are recorded one by one."""
+
+
 class Recorder:
     """Records which sites are executed since the last `clear`, and the calls around them."""
 
@@ -46,6 +56,7 @@ class Recorder:
         self.most = calls
         self.executed: set[int] = set()
         self.trail: dict[str, Digest] = {}
+        self.parts: dict[str, Part] = {}
         self.counts: Counter[str] = Counter()
         self.calls: list[_RecordedCall] = []
         self.digested = 0
@@ -58,12 +69,15 @@ class Recorder:
             setattr(builtins, HOOKS.call, self.call)
             setattr(builtins, HOOKS.value, self.value)
             setattr(builtins, HOOKS.locals, locals)
+        if hooks.part:
+            setattr(builtins, hooks.part, self.part)
 
     def clear(self) -> None:
         """Discard everything, and continue recording."""
         self.paused = False
         self.executed.clear()
         self.trail.clear()
+        self.parts.clear()
         self.counts.clear()
         self.calls.clear()
         self.digested = 0
@@ -88,6 +102,17 @@ class Recorder:
             self.end(call)
         elif self.calls:
             self.calls[-1].returned = value
+        return value
+
+    def part(self, key: str, text: str, other: str, value: Any) -> Any:
+        """Record a value of a changed expression, and return it."""
+        if not self.paused:
+            part = self.parts.get(key) or Part(text, other, [], 0)
+            if part.count < MOST_VALUES:
+                names = sys._getframe(1).f_locals
+                is_other = names.get(other, _MISSING) is value
+                part.values.append(_part_value(value, is_other=is_other))
+            self.parts[key] = Part(text, other, part.values, part.count + 1)
         return value
 
     def begin(self, call: _RecordedCall) -> str | None:
@@ -140,6 +165,43 @@ class _RecordedCall:
             calls.pop()
         if kind is None:
             self.recorder.end(self)
+
+
+def _part_value(value: Any, *, is_other: bool) -> PartValue:
+    """Return a value as it is shown and compared; of a tensor, its numbers."""
+    digest = NumbersDigest(exact=True)
+    try:
+        digest.add(value, 0.0, DEPTH)
+        shown = value if isinstance(value, _ARRAYS) else getattr(value, "data", value)
+        if not isinstance(shown, (*_ARRAYS, float)):
+            text = repr(shown) if isinstance(shown, _SHOWN) else ""
+            text = text if len(text) <= _LONG else ""
+            return PartValue(digest.digest, None, text=text, is_other=is_other)
+        array = np.asarray(shown)
+        if array.dtype.kind not in "biuf":
+            return PartValue(digest.digest, None)
+        numbers = array.ravel()[:1] if array.size and np.ptp(array) == 0 else array.ravel()
+        first = numbers[:FEW_NUMBERS].astype(float).tolist()
+        return PartValue(
+            digest.digest,
+            array.shape,
+            first,
+            dtype="" if isinstance(shown, float) else array.dtype.name,
+            is_tensor=shown is not value,
+            is_other=is_other,
+        )
+    except Exception:  # what the engine's own objects raise says nothing
+        return PartValue(digest.digest, None)
+
+
+_ARRAYS = (np.ndarray, np.generic)
+
+_SHOWN = (bool, int, str, list, tuple, NoneType)
+
+_MISSING = object()
+
+_LONG = 40
+"""The length of the text of a value that is not shown."""
 
 
 def _is_in_rule() -> bool:

@@ -27,7 +27,7 @@ from harness.sandbox.fork import (
     die_with_parent,
     exit_with,
 )
-from harness.sandbox.limits import Limits, limit_resources
+from harness.sandbox.limits import FORKS, Limits, limit_resources
 from harness.sandbox.view import NOT_NEEDED, Exposure, View, installed
 
 
@@ -38,7 +38,7 @@ def confine(scratch: Path, limits: Limits) -> None:
     namespaces, the file system is not protected, and descendants that leave the process group are
     found by their parents. The limits are set either way.
     """
-    if sys.platform == "linux":
+    if sys.platform == "linux" and FORKS:
         isolated = limits.namespaces and namespaces_available()
         if isolated:
             continue_with_one_thread()
@@ -101,7 +101,7 @@ def namespaces_available() -> bool:
     A short-lived process tries it: namespaces cannot be left again, and entering only some of them
     would be worse than entering none.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not FORKS:
         return False
     child = os.fork()
     if child == 0:

@@ -21,8 +21,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
+from harness.core.errors import EnvironmentProblem, Sentence
+from harness.core.message import message
 from harness.sandbox.frames import LARGEST_BODY, write_all
-from harness.sandbox.limits import end_after
+from harness.sandbox.limits import FORKS, end_after
 
 try:
     import resource
@@ -40,7 +42,16 @@ Processes that a fork has started may hold its pipe.
 
 def can_fork() -> bool:
     """Whether a fork of this process has everything that the process has."""
-    return hasattr(os, "fork") and threading.active_count() == 1  # a fork has no other threads
+    return FORKS and threading.active_count() == 1  # a fork has no other threads
+
+
+def require_fork(what: Sentence) -> None:
+    """Raise EnvironmentProblem if this process cannot fork, which `what` does."""
+    if not FORKS:
+        raise EnvironmentProblem(
+            message("{what} needs `fork`, which this system does not have", what=what),
+            "run it in Linux: on Windows in WSL, or anywhere in a container",
+        )
 
 
 class Fork:
@@ -177,10 +188,10 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _WAITED_FOR = {signal.SIGCHLD, signal.SIGTERM} if sys.platform != "win32" else set()
 
 
-def die_with_parent(signum: int = signal.SIGKILL) -> None:
-    """Have the kernel send this process a signal when its parent ends for any reason."""
+def die_with_parent(signum: int | None = None) -> None:
+    """Have the kernel send this process a signal, by default SIGKILL, when its parent ends."""
     if _prctl:
-        _prctl(_PR_SET_PDEATHSIG, signum)
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if signum is None else signum)
 
 
 def make_untraceable() -> None:

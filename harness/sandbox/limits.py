@@ -25,6 +25,12 @@ try:
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
+WITHOUT_FORK = "BREAKLAB_WITHOUT_FORK"
+"""An environment variable; if it is set, processes are started as on a system without `fork`."""
+
+FORKS = hasattr(os, "fork") and not os.environ.get(WITHOUT_FORK)
+"""Whether this process can fork: not on Windows."""
+
 _MIB = 1024 * 1024
 
 
@@ -57,7 +63,7 @@ class Limits:
 
 
 ALLOWED_VARIABLES = {
-    *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT"),
+    *(WITHOUT_FORK, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT"),
     *(f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL")),
 }
 """The environment variables that a child inherits."""

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from harness.sandbox.fork import Fork, die_with_parent
-from harness.sandbox.limits import remove_abandoned
+from harness.sandbox.limits import FORKS, remove_abandoned
 from harness.sandbox.signals import Terminated, terminate
 
 _PATIENCE = 3.0
@@ -82,7 +82,7 @@ def map_in_parallel(
 
     Close the generator if it is not exhausted: that ends the work in progress.
     """
-    if processes < 2 or "fork" not in get_all_start_methods():
+    if processes < 2 or not FORKS or "fork" not in get_all_start_methods():
         yield from map(function, items)
         return
     pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_start)

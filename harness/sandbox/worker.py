@@ -39,7 +39,7 @@ from harness.sandbox.hosts import (
     not_granted,
     start_child,
 )
-from harness.sandbox.limits import Limits, child_environment, hiding_own_folders
+from harness.sandbox.limits import FORKS, Limits, child_environment, hiding_own_folders
 
 INTERPRETER_START_UP = 60.0
 """Seconds that a fresh interpreter may take to start on a busy machine."""
@@ -205,7 +205,7 @@ def spawn_worker(function: str, data: bytes, scratch: Path, limits: Limits) -> W
 
     `function` is `module:function`; the function is called with `data` and a `Line`.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not FORKS:
         not_granted.add("namespaces")
     process = subprocess.Popen(
         [sys.executable, "-B", "-c", "from harness.sandbox.child import main; main()"],

@@ -9,7 +9,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 _INSTALLED = {point.value for point in entry_points(group="pytest11")}
-PLUGIN = () if "harness.plugin.entry" in _INSTALLED else ("-p", "harness.plugin.entry")
+PLUGIN = (
+    ()
+    if _INSTALLED & {"breaklab:plugin", "harness.plugin.entry"}
+    else ("-p", "harness.plugin.entry")
+)
 """The options with which pytest loads the plugin. An environment that was created before the plugin
 existed does not load it by itself."""
 

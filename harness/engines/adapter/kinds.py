@@ -56,9 +56,14 @@ class ScalarAdapter(Adapter):
         return np.array(numbers).reshape(t.native.shape)
 
     def backward(self, t: Any, cotangent: NumericArray) -> None:
-        """Run the backward pass from the sum of the elements, each times its cotangent."""
-        pairs = zip(t.native.flat, cotangent.flat, strict=True)
-        weighted = [call_engine(operator.mul, value, float(weight)) for value, weight in pairs]
+        """Run the backward pass from the sum of the elements, each times its cotangent.
+
+        A cotangent of 1 needs no product, so that a second pass starts where the first one did.
+        """
+        weighted = [
+            value if weight == 1 else call_engine(operator.mul, value, float(weight))
+            for value, weight in zip(t.native.flat, cotangent.flat, strict=True)
+        ]
         self._evaluate("backward", t=reduce(operator.add, weighted))  # `sum` would start at int 0
 
     def parts(self, leaf: Tensor, data: NumericArray) -> Iterable[tuple[Any, Any]]:

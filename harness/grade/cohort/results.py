@@ -14,7 +14,6 @@ from appending to the same file.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import re
@@ -28,6 +27,11 @@ from types import TracebackType
 from typing import Annotated, BinaryIO, Generic, TypeVar
 
 import msgspec
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 from harness.core import open_regular
 from harness.core.errors import EnvironmentProblem, UsageError

@@ -65,6 +65,8 @@ def find_entry(word: str, say: Language = ENGLISH) -> Entry:
         for outcome in WORDS:
             by_word.setdefault(_plain(table_word(outcome, "", language)), outcome)
     by_word[_plain(say(NARROW_HEADING))] = IN_PLACE_HEADING
+    by_word["upstream"] = "upstream gradient"
+    by_word["unbroken"] = "correct"
     if _plain(word) not in by_word:
         raise _unknown(word, by_word)
     return entries[by_word[_plain(word)]]

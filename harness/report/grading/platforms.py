@@ -192,10 +192,25 @@ def _results(
             "level": "warning",
             "message": {"text": _message(shown)},
             "locations": [_location(shown, root)],
+            **_baseline(shown),
         }
         for shown in breaks
         if shown.fate != "killed"
     ]
+
+
+def _baseline(shown: DisclosedBreak) -> dict[str, Any]:
+    """Return the keys for what the user's baseline says."""
+    if not shown.baseline:
+        return {}
+    state = {"baselineState": "unchanged" if shown.is_accepted else "new"}
+    if shown.baseline != "equivalent":
+        return state
+    return state | {
+        "suppressions": [
+            {"kind": "external", "status": "accepted", "justification": shown.justification}
+        ]
+    }
 
 
 def _message(shown: DisclosedBreak) -> str:

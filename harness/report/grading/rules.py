@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from pathlib import Path
 
 from harness.core.message import shortened, some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
+from harness.grade.reasons import ReasonKind
 from harness.grade.suite import RuleChange
-from harness.report.grading.text import FEW, refusals, uncounted, wrapped
+from harness.report.grading.reasons import ORDER, SHORT, why
+from harness.report.grading.text import FEW, accepted, refusals, uncounted, wrapped
 from harness.rules import Rule
 
 MOST = 12
@@ -39,8 +42,9 @@ def _lines(grade: Grade, rules: Sequence[Rule], verbose: int) -> Iterator[str]:
         yield from others
         yield "Nothing can be said about the rules until the tests pass every time they are run."
         return
-    mutants = grade.breaks or []
-    yield _summary(grade, rules, mutants)
+    yield _summary(grade, rules, grade.breaks or [])
+    yield from accepted(grade.breaks or ())
+    mutants = [mutant for mutant in grade.breaks or () if not mutant.is_accepted]
     yield from uncounted(grade)
     if late := sum(mutant.timed_out is True for mutant in mutants):
         yield f"Killed only because the tests did not end in time: {late}"
@@ -66,20 +70,32 @@ def _change(mutant: DisclosedBreak) -> RuleChange:
 
 
 def _survivors(survivors: Sequence[DisclosedBreak], verbose: int) -> Iterator[str]:
-    listed = survivors if verbose > 0 else survivors[:MOST]
-    width = max((len(_change(one).operator) for one in listed), default=0)
-    if survivors:
-        yield f"Survivors ({len(survivors)}):"
-    rule = ""
-    for mutant in listed:
-        change = _change(mutant)
-        if change.rule != rule:
-            rule = change.rule
-            yield f"  {rule} ({mutant.file}, {change.form})"
-        code = " -> ".join(_difference(change.before, change.after or "nothing"))
-        yield f"{CODE}{mutant.line:4}  {change.operator:{width}}  {code}"
-    if len(survivors) > len(listed):
-        yield f"  and {len(survivors) - len(listed)} more (-v lists all)"
+    """Yield the survivors by their reasons; those that may be equivalent come last."""
+    if not survivors:
+        return
+    counts = Counter(_kind(one) for one in survivors)
+    listed = ", ".join(f"{counts[kind]} {SHORT[kind]}" for kind in ORDER if counts[kind])
+    yield f"Survivors ({len(survivors)}): {listed}"
+    ordered = sorted(survivors, key=lambda one: ORDER.index(_kind(one)))
+    shown = ordered if verbose > 0 else ordered[:MOST]
+    places = {id(one): f"{Path(str(one.file)).name}:{one.line}" for one in shown}
+    wide = max(map(len, places.values()))
+    width = max(len(_change(one).operator) for one in shown)
+    groups: dict[str, list[DisclosedBreak]] = {}
+    for mutant in shown:
+        groups.setdefault(why(mutant.reason) if mutant.reason else "", []).append(mutant)
+    for reason, mutants in groups.items():
+        yield f"  {reason[:1].upper()}{reason[1:] or 'Not measured'}"
+        for mutant in mutants:
+            change = _change(mutant)
+            code = " -> ".join(_difference(change.before, change.after or "nothing"))
+            yield f"{CODE}{places[id(mutant)]:{wide}}  {change.operator:{width}}  {code}"
+    if len(survivors) > len(shown):
+        yield f"  and {len(survivors) - len(shown)} more (-v lists all)"
+
+
+def _kind(mutant: DisclosedBreak) -> ReasonKind:
+    return mutant.reason.kind if mutant.reason else "not-measured"
 
 
 def _difference(before: str, after: str) -> tuple[str, str]:
@@ -106,7 +122,7 @@ def _not_reached(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
 
 def _to_write(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
     """Yield the tests that would kill most of the survivors, and the page to read."""
-    survivors = [mutant for mutant in mutants if mutant.fate == "survived"]
+    survivors = [one for one in mutants if one.fate == "survived" and _kind(one) != "same"]
     counts = Counter(_change(one).operator for one in survivors)
     levels = {_change(one).operator: one.level or 0 for one in survivors}
     tests = {_change(one).operator: _change(one).write for one in survivors}

@@ -13,11 +13,9 @@ from harness.core.message import shortened, some, visible
 from harness.core.vocabulary import Stage
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.grade.suite import CopiedCode, Score, SuiteReport, UncountedResult
+from harness.report.grading.reasons import MOST_OF_A_NAME, name_of, why
 
 # ----- Sentences -----
-
-MOST_OF_A_NAME = 60
-"""The number of characters to show of a test's name: its author may choose any."""
 
 MOST_OF_A_REASON = 1000
 """The number of characters to show of why a suite has no score."""
@@ -47,6 +45,8 @@ def sentence(shown: DisclosedBreak) -> str:
             return "not reached by any test"
         case "does-not-apply":
             return "no site in this engine"
+        case "survived" if shown.reason:
+            return f"{reached_by(shown) or 'reached'}; {why(shown.reason)}"
         case "survived":
             lost = STAGES.get(shown.stage, STAGES[None])
             return f"{reached_by(shown)}, {lost}" if shown.reached_by else f"reached, {lost}"
@@ -60,16 +60,6 @@ def reached_by(shown: DisclosedBreak) -> str:
 def named(ids: Sequence[str]) -> str:
     """Return the first test of several and how many more there are: `test_mul and 2 more`."""
     return some(list(map(name_of, ids)), 1) or "a test"
-
-
-def name_of(node: str) -> str:
-    """Return the name of a test without its file and class: `test_sub[3]`.
-
-    It is made visible here, since a web page shows the strings of JSON without their escapes.
-    """
-    _, scoped, inside = node.partition("::")  # a folder may be called `a[1]`
-    name, bracket, parameters = (inside if scoped else node).partition("[")
-    return shortened(visible(name.rpartition("::")[2] + bracket + parameters), MOST_OF_A_NAME)
 
 
 def names_of(nodes: Sequence[str]) -> str:
@@ -247,8 +237,18 @@ def _anonymous(breaks: Sequence[DisclosedBreak]) -> Iterator[str]:
         yield f"  {count} x {words}"
 
 
+def accepted(breaks: Sequence[DisclosedBreak]) -> Iterator[str]:
+    """Yield how many breaks are not listed, since they are in the user's baseline."""
+    states = Counter(shown.baseline for shown in breaks if shown.is_accepted)
+    if known := states["accepted"]:
+        yield f"In the baseline, and not listed: {known}"
+    if set_aside := states["equivalent"]:
+        yield f"Equivalent, as the baseline says, and not counted: {set_aside}"
+
+
 def _named(grade: Grade, verbose: int, option: str) -> Iterator[str]:
-    breaks = grade.breaks or []
+    yield from accepted(grade.breaks or ())
+    breaks = [shown for shown in grade.breaks or () if not shown.is_accepted]
     fates = Counter(shown.fate for shown in breaks)
     yield from _survivors(breaks, verbose, option)
     missed = [f"{shown.break_}" for shown in breaks if shown.fate == "not-reached"]
@@ -274,12 +274,12 @@ def _survivors(breaks: Sequence[DisclosedBreak], verbose: int, option: str) -> I
     yield f"Survivors ({len(survivors)}):"
     for shown in listed:
         yield f"  {shown.break_:{width}}  {_about(shown)}".rstrip()
-    if any(shown.stage is None and shown.fate == "survived" for shown in listed):
+    if any(not (shown.stage or shown.reason) and shown.fate == "survived" for shown in listed):
         yield "  (no reason: whether a number was wrong was not measured)"
     if len(survivors) > len(listed):
         yield f"  and {len(survivors) - len(listed)} more ({option} lists all)"
 
 
 def _about(shown: DisclosedBreak) -> str:
-    is_known = shown.stage is not None or shown.fate == "recognised"
+    is_known = shown.reason or shown.stage is not None or shown.fate == "recognised"
     return sentence(shown) if is_known else reached_by(shown)

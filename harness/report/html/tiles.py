@@ -18,6 +18,9 @@ MOST = 8
 LEVELS = 5
 """The number of shades of each sign."""
 
+_TEXT_ON = {LEVELS - 1: ' class="dark"', LEVELS: ' class="darkest"'}
+"""The class of a number on a dark shade, on which it has a colour of its own."""
+
 FEW = 5
 """Up to this many columns, the numbers are written into the cells."""
 
@@ -89,9 +92,9 @@ def _cells(table: NDArray[np.float64], scale: float, width: int, height: int) ->
 def _numbers(table: NDArray[np.float64], scale: float) -> str:
     texts = []
     for (row, column), number in np.ndenumerate(table):
-        dark = ' class="on"' if _level(float(number), scale) >= LEVELS - 1 else ""
+        shade = _TEXT_ON.get(_level(float(number), scale), "")
         x, y = column * WIDE + WIDE // 2, row * HEIGHT + HEIGHT - 4.5
-        texts.append(f'<text{dark} x="{x}" y="{y:g}">{short(float(number))}</text>')
+        texts.append(f'<text{shade} x="{x}" y="{y:g}">{short(float(number))}</text>')
     return f'<g class="num">{"".join(texts)}</g>'
 
 

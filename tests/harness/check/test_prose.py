@@ -90,6 +90,10 @@ def test_nothing_is_wrong_with_a_sound_page_a_sound_myth_and_a_variant(tmp_path:
         # the question
         ("What is it here?", "It is not.", "## Hypothesis", "the hypothesis asks no question"),
         ("at 4 is 0.25", "is known", "## Hypothesis", "the hypothesis contains no number"),
+        # said of every input
+        ("Every entry", "The loss falls. Every entry", "The loss falls", "`The loss falls.` is s"),
+        ("Every entry", "It is at most one. Every", "It is at", "`It is at most one.` is said of"),
+        ("sources", 'why = "It still learns."\nsources', "why =", "`It still learns.` is said of"),
         # what a template leaves
         ("Every entry", "TODO: every entry", "TODO", "`TODO` is left"),
         ('"The logarithm of p', '"FIXME The logarithm of p', "FIXME", "`FIXME` is left"),
@@ -145,6 +149,7 @@ def test_each_mistake_is_found_at_its_line(
         "[L](#lesson) and [the title](#hand-the-cotangent-of-log-on-as-it-came)",
         "[the page](log-slope-one.md#what-happens), <https://a.org/x?y=(1)>, http://a.org:80/b.",
         "2 < 3 > 1, f(a)[0][1]",
+        "Where `a` is positive, the loss falls. Does the loss fall? It falls to 0.2 at least.",
     ],
 )
 def test_prose_that_only_looks_like_a_mistake_is_none(tmp_path: Path, prose: str) -> None:

@@ -357,7 +357,7 @@ def test_on_a_terminal_missing_arguments_are_prompted_for(
     command = ["new", "mine", "--breaks", str(tmp_path)]
     shown = dialogue(command, keys, prompts=(": ",), program=light).shown
     page = read_page(tmp_path / "broadcasting" / "mine.md")
-    assert shown.count("Kind (break, variant, myth, exercise) [break]:") == 2
+    assert shown.count("Kind (break, variant, myth, exercise, operator) [break]:") == 2
     assert "--kind is `brake`" in shown
     assert "--level is 7" in shown
     assert (page.front.kind, page.front.level) == ("break", 2)

@@ -382,3 +382,13 @@ def test_a_mistake_of_ours_is_one_message(monkeypatch: pytest.MonkeyPatch) -> No
     assert "please report this" in done.stderr
     assert "--traceback" in done.stderr
     assert "Traceback" in harness("list", "--traceback").stderr
+
+
+@pytest.mark.parametrize("lang", ["en", "es"])
+def test_a_page_for_learners_shows_the_engines_own_code_and_no_notation(lang: str) -> None:
+    shown = harness("show", "skip-unbroadcast", "--lang", lang).stdout
+    assert "@@ minigrad/elementwise.py:" in shown
+    assert "$" not in shown
+    assert "op:" not in shown
+    for line in ("def vjp(g: Array) -> Cotangents:", "return g, g", "unbroadcast(g, a.shape)"):
+        assert line in shown

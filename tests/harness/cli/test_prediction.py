@@ -5,10 +5,18 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from harness.cli.prediction import CHOICES, ask_moves, predict, read_prediction
+from harness.cli.prediction import (
+    CHOICES,
+    ask_moves,
+    check_answer,
+    predict,
+    read_prediction,
+)
 from harness.core.message import message
-from harness.core.report import PredictionReport, QuestionReport, Report
+from harness.core.report import PredictionReport, QuestionReport, Report, SiteReport
 from harness.core.vocabulary import LOSSES
+from harness.pages.front_matter import Question
+from harness.report.language import ENGLISH
 from harness.report.terminal import Screen
 from tests.harness.bundled import CATALOGUE
 from tests.harness.reports import report_of, report_with, run_of
@@ -95,6 +103,73 @@ def test_each_prediction_is_answered_at_once_with_the_reason() -> None:
     ]
 
 
+def test_the_reason_is_what_was_recorded_on_this_input_unless_the_page_says_why() -> None:
+    hidden = message("hidden here: on this input all numbers are right")
+    recorded = message("here both are {value}", value="[1, 2]")
+    runs = [
+        run_of(
+            probe, loss, "disguised-correct", stage="not-infected", inside=hidden, because=recorded
+        )
+        for probe in ("mul-inside", "square")
+        for loss in LOSSES
+    ]
+    asked = [question("disguised-correct", "square", *CHOICES)]
+    report = msgspec.structs.replace(report_with(runs), questions=asked)
+    _, lines = predicted(report, ["mul-inside", "square"], "c", "c", "c")
+    shown = [line.strip() for line in lines if line.strip().startswith("wrong: ")]
+    assert shown[:2] == [
+        "wrong: = disguised-correct  here both are [1, 2]",
+        "wrong: = disguised-correct  It is so.",
+    ]
+
+
+def test_a_probe_that_does_not_reach_the_change_is_named_with_what_it_computes() -> None:
+    report = report_with([run_of("square", loss, "not-reached") for loss in LOSSES])
+    sites = [SiteReport("minigrad/elementwise.py", 42, "mul.vjp")]
+    report = msgspec.structs.replace(report, sites=sites)
+    _, lines = predicted(report, ["square"], "c")
+    shown = " ".join(line.strip() for line in lines)
+    assert "not-reached  a * a never runs the changed code, in `mul.vjp`" in shown
+
+
+@pytest.mark.parametrize(
+    ("expression", "choices", "typed", "accepted"),
+    [
+        ("outcome", (), "s", True),
+        ("outcome", (), "dunno", False),
+        ("outcome", ("crash", "silent-corruption"), "2", True),
+        ("outcome", ("crash", "silent-corruption"), "9", False),
+        ("outcome", ("crash", "silent-corruption"), "dunno", False),
+        ("a.grad[0]", (), "1/3", True),
+        ("a.grad[0]", (), "nan", True),
+        ("a.grad[0]", (), "d", False),
+        ("a.grad.shape", (), "(3, 5)", True),
+        ("a.grad.shape", (), "()", True),
+        ("a.grad.shape", (), "same", False),
+        ("a.grad", (), "None", True),
+        ("a.grad.dtype", (), "float32", True),
+        ("failure.type", (), "ValueError", True),
+    ],
+)
+def test_what_cannot_be_an_answer_is_not_counted_as_a_wrong_one(
+    expression: str, choices: tuple[str, ...], typed: str, *, accepted: bool
+) -> None:
+    asked = Question("square", "What is it?", expression, None, choices)
+    try:
+        check_answer(typed, asked, ENGLISH)
+    except ValueError:
+        assert not accepted
+    else:
+        assert accepted
+
+
+def test_a_letter_is_not_read_as_a_number() -> None:
+    report = msgspec.structs.replace(report_of(), questions=[question("4")])
+    _, lines = predicted(report, ["square"], "", "", "d", "4")
+    assert any(line.strip().startswith("Type a number or several") for line in lines)
+    assert any(line.strip() == "right: 4  It is so." for line in lines)
+
+
 def test_losses_are_asked_apart_only_where_the_page_says_that_they_differ() -> None:
     probes = ("mul", "mul-inside")
     report = report_with([run_of(probe, loss, "crash") for probe in probes for loss in LOSSES])
@@ -108,6 +183,18 @@ def test_losses_are_asked_apart_only_where_the_page_says_that_they_differ() -> N
     assert "The loss is the sum of the output." in shown
     assert "The loss is a weighted sum of the output." in shown
     assert shown.count("The loss is") == 2
+
+
+def test_a_question_mark_also_shows_the_code_around_the_change() -> None:
+    console = answers("?", "c")
+    report = report_with([run_of("mul-inside", "weighted", "crash")])
+
+    def show_change() -> None:
+        console.print("the rule around the change")
+
+    list(predict(console, PAGE, [PROBES["mul-inside"]], [], lambda: report, show_change))
+    shown = console.export_text()
+    assert shown.index("def mul_inside(") < shown.index("the rule around the change")
 
 
 def test_nonsense_is_asked_again_and_a_question_mark_shows_the_code() -> None:

@@ -104,7 +104,7 @@ def test_the_questions_come_before_the_report(tmp_path: Path) -> None:
         for words in ("What do you predict?", "What is a.grad[0]?", "right: 1", "Why ", "Caught ")
     ]
     assert places == sorted(places)
-    assert "assert abs(a.grad * a.data - 1).max() < 0.001" in text
+    assert "    assert abs(a.grad * a.data - 1).max() < 1e-3" in text
 
 
 def test_a_page_is_shown_with_its_invariant_as_code(tmp_path: Path) -> None:

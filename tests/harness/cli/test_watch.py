@@ -43,12 +43,8 @@ def test_ctrl_c_ends_the_command_that_a_saved_page_starts() -> None:
 def test_once_ends_with_the_status_of_what_ran() -> None:
     path = Path("mine.py")
     start = "# harness exercise squares-only mine.py\n"
-    path.write_text(start, encoding="utf-8")
-    done = dialogue(
-        ["watch", "mine.py", "--once"],
-        [lambda: path.write_text(f"{start}def test_(:\n", encoding="utf-8")],
-        prompts=("Ctrl-C stops.\n",),
-    )
+    path.write_text(f"{start}def test_(:\n", encoding="utf-8")
+    done = dialogue(["watch", "mine.py", "--once"])
     assert done.status == 2
     assert "mine.py:2: the file is not Python: invalid syntax" in done.shown
     assert any("exit status 2 (" in line for line in done.lines)
@@ -77,6 +73,14 @@ def test_nothing_runs_for_other_files() -> None:
         prompts=("Ctrl-C stops.\n", "nothing to run\n"),
     )
     assert (done.status, done.lines[1]) == (130, "notes.py: nothing to run")
+
+
+def test_a_named_file_without_a_command_is_said_at_once() -> None:
+    Path("notes.md").write_text("Notes\n", encoding="utf-8")
+    done = dialogue(["watch", "notes.md", "--once"])
+    assert done.status == 1
+    assert done.lines[1] == "notes.md: nothing to run"
+    assert "`# harness exercise ID" in done.text
 
 
 def test_a_path_that_does_not_exist_is_refused() -> None:

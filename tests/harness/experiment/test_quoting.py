@@ -75,6 +75,7 @@ def test_a_probe_of_which_the_page_states_nothing_explains_nothing() -> None:
         "why": "",
         "beware": "",
         "invariant": "",
+        "test": "",
         "unexplained": None,
     }
     silent: list[End] = [("mine", "uniform", "silent-corruption")]

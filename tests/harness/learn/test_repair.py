@@ -112,7 +112,15 @@ def test_the_original_code_is_a_right_repair_without_a_difference(
     repair = judged(context, tmp_path, (BROKEN, GRADIENT))
     assert (repair.state, repair.diff, repair.differences) == ("right", "", [])
     assert repair.why == "The factor is missing."
-    assert repair.judged == 3  # `square`, `square_drawn`, and the latter with another shape
+    assert repair.judged == 0  # nothing has to be run
+
+
+def test_comments_and_layout_do_not_make_another_code(context: OpenContext, tmp_path: Path) -> None:
+    repair = judged(
+        context, tmp_path, (BROKEN, f"(\n            {GRADIENT}  # repaired\n        )")
+    )
+    assert (repair.state, repair.judged) == ("right", 0)
+    assert "# repaired" in repair.diff
 
 
 @pytest.mark.parametrize(
@@ -128,6 +136,7 @@ def test_any_repair_that_behaves_rightly_counts(
 ) -> None:
     repair = judged(context, tmp_path, (BROKEN, code))
     assert repair.state == "right"
+    assert repair.judged == 3  # `square`, `square_drawn`, and the latter with another shape
     assert (
         f"-        self.parent.grad = {GRADIENT}\n+        self.parent.grad = {code}" in repair.diff
     )

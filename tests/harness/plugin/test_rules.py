@@ -101,12 +101,37 @@ def test_only_tests_that_reach_the_rule_are_run(engine: Result) -> None:
 def test_the_summary_is_one_screen_with_the_tests_to_write(engine: Result) -> None:
     summary = engine.summary
     assert "5 rules, " in summary
-    assert "Tensor.__matmul__ (engine.py, closure)" in summary
-    assert "other.data.T -> other.data" in summary
+    assert re.search(r"engine.py:36 +transpose-dropped +other.data.T -> other.data", summary)
     assert "Not reached by any test" in summary
     assert "Tests to write:" in summary
     assert "next: harness show " in summary
     assert summary.count("\n") <= 40
+
+
+def test_a_survivor_has_the_reason_why_it_survives(engine: Result) -> None:
+    reasons = {entry["break"]: entry.get("reason") for entry in engine.report["breaks"]}
+    of_mul = reasons["cotangent-overwritten@Tensor.__mul__._backward:27"]
+    assert (of_mul["kind"], of_mul["call"]) == ("assertion", 1)
+    assert of_mul["test"] == "engine_suite.py::test_mul"
+    shapes = reasons["unbroadcast-dropped@Tensor.__add__._backward:16"]
+    assert (shapes["kind"], shapes["calls"], shapes["reveals"]) == ("inputs", 1, [])
+    assert shapes["common"] == [{"kind": "equal-shapes", "argument": ""}]
+    square = reasons["transpose-dropped@Tensor.__matmul__._backward:36"]
+    assert {"kind": "square", "argument": ""} in square["common"]
+    sign = reasons["mask-dropped@Tensor.relu._backward:46"]
+    assert {"kind": "one-sign", "argument": "self.data"} in sign["common"]
+    assert {
+        bool(reason) for name, reason in reasons.items() if "survived" in engine.fates[name]
+    } == {True}
+    assert reasons["factor-dropped@Tensor.__mul__._backward:26"] is None
+
+
+def test_the_reasons_are_in_every_format(engine: Result) -> None:
+    assert "hidden by the inputs" in engine.summary
+    assert "The inputs hide it: the right numbers in the only call" in engine.summary
+    for form in ("junit", "sarif"):
+        text = (engine.folder.parent / f"rules.{form}").read_text()
+        assert "no assertion looked: the first wrong number is in call 1, in test_mul" in text
 
 
 def test_too_low_a_score_fails_the_run(engine: Result) -> None:
@@ -201,6 +226,18 @@ def test_functions_of_pytorch(tmp_path: Path) -> None:
     assert Counter(fates.values())["not-reached"] == 0
 
 
+def test_reasons_of_functions_of_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = example(tmp_path, "functions.py", "functions_suite.py")
+    result = run(folder, "functions_suite.py", "--breaks-rules=functions.py:Mul")
+    reasons = {entry["break"]: entry.get("reason") for entry in result.report["breaks"]}
+    ones = reasons["cotangent-dropped@Mul.backward:32"]
+    assert ones["common"] == [{"kind": "ones", "argument": "grad_output"}]
+    frozen = reasons["needs-input-grad-index@Mul.backward:31"]
+    assert frozen["common"] == [{"kind": "all-require-grad", "argument": ""}]
+    assert reasons["cotangent-detached@Mul.backward:32"]["reveals"] == ["graph"]
+
+
 def test_functions_of_pytorch_that_return_zero_are_killed(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = example(tmp_path, "functions.py", "functions_suite.py")
@@ -208,6 +245,68 @@ def test_functions_of_pytorch_that_return_zero_are_killed(tmp_path: Path) -> Non
     result = run(folder, "functions_suite.py", "--breaks-rules=functions.py", *controls)
     fates = {name.partition("@")[0]: fate for name, fate in result.fates.items()}
     assert fates == {"same-result": "survived", "zero-gradient": "killed"}
+
+
+# ----- An engine's own rules beside the catalogue's breaks -----
+
+OF_ENGINE = ("engine_suite.py", "--breaks-engine=engine.py:Tensor")
+
+
+def test_an_engine_gets_the_breaks_and_the_mutants_of_its_rules(
+    engine: Result, tmp_path: Path
+) -> None:
+    folder = example(tmp_path, "engine.py", "engine_suite.py")
+    mark = '@pytest.mark.kills("mask-dropped", "relu-identity-grad")\ndef test_relu'
+    suite = (folder / "engine_suite.py").read_text()
+    (folder / "engine_suite.py").write_text(
+        "import pytest\n" + suite.replace("def test_relu", mark)
+    )
+    result = run(folder, *OF_ENGINE, "--breaks")
+    mutants = {name: fate for name, fate in result.fates.items() if "@" in name}
+    assert mutants == engine.fates
+    breaks = {name: fate for name, fate in result.fates.items() if name not in mutants}
+    assert breaks["matmul-no-transpose"] == "survived"
+    applied = [fate for fate in breaks.values() if fate != "does-not-apply"]
+    shown = result.text.partition(" breaks ===")[2]
+    assert f"of {len(applied)} breaks" in shown
+    assert f"5 rules, {len(mutants)} mutants" in shown
+    assert result.report["of"] == len(applied) + len(mutants)
+    (claims,) = result.report["claims"].values()
+    assert claims == ["mask-dropped", "relu-identity-grad"]
+    assert shown.count("although its mark says so") == 1
+    assert result.status == 1
+
+
+def test_selected_breaks_come_without_mutants(tmp_path: Path) -> None:
+    folder = example(tmp_path, "engine.py", "engine_suite.py")
+    result = run(folder, *OF_ENGINE, "--breaks=matmul-no-transpose")
+    assert list(result.fates) == ["matmul-no-transpose"]
+
+
+# ----- CUDA -----
+
+CUDA = """
+import types
+
+cuda = types.SimpleNamespace(is_initialized=lambda: True)
+
+
+def set_num_threads(number):
+    pass
+"""
+
+
+@pytest.mark.parametrize("place", ["conftest.py", "test_ops.py"])
+def test_where_cuda_is_initialised_early_the_tests_are_imported_again(
+    place: str, tmp_path: Path
+) -> None:
+    folder = written(tmp_path, ops=MAIN, test_ops=SUITE, torch=CUDA)
+    with (folder / place).open("a") as file:
+        file.write("\nimport torch\n")
+    result = run(folder, "--breaks-rules=ops.py:double_backward")
+    assert "CUDA was initialised before the first test" in result.text
+    assert {entry["path"] for entry in result.report["breaks"]} == {"reloaded"}
+    assert result.fates["factor-dropped@double_backward:10"] == "killed"
 
 
 # ----- What goes wrong -----
@@ -298,6 +397,15 @@ def test_a_library_that_is_missing(tmp_path: Path) -> None:
     except ImportError:
         assert "the rules need jax, which is not installed" in result.text
         assert "remedy: pip install jax" in result.text
+
+
+@pytest.mark.parametrize("line", ["raise RuntimeError('not here')", "import no_such_module"])
+def test_a_file_that_cannot_be_imported(line: str, tmp_path: Path) -> None:
+    folder = written(tmp_path, ops=f"{MAIN}\n{line}\n", test_ops=SUITE)
+    result = run(folder, "--breaks-rules=ops.py")
+    assert result.status == 2
+    assert result.text.count("ERROR test_ops.py") == 1
+    assert "No mutant was tried: the tests cannot be collected" in result.summary
 
 
 def test_breaks_and_rules_are_two_runs(tmp_path: Path) -> None:

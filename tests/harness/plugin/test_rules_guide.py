@@ -8,6 +8,7 @@ import pytest
 from harness.grade.rule_mutants import operators
 from harness.pages.catalogue import open_catalogue
 from harness.plugin import entry
+from harness.plugin.baseline import read_baseline
 from tests.harness.plugin.test_rules import Result, run
 
 ROOT = Path(__file__).parents[3]
@@ -42,8 +43,17 @@ def test_the_options_exist() -> None:
 def test_the_operators_exist() -> None:
     ids = {page.id for page in operators(open_catalogue())}
     named = set(re.findall(r"harness show ([a-z-]+)", GUIDE))
-    named |= set(re.findall(r"^ +\d+  ([a-z-]+)  ", GUIDE, re.M))
+    named |= set(re.findall(r"^ +ops.py:\d+ +([a-z-]+)  ", GUIDE, re.M))
     assert named
     assert named <= ids
     assert "thirty" in GUIDE
     assert len(ids) == 30
+
+
+def test_the_entry_of_a_baseline_is_valid(tmp_path: Path) -> None:
+    (text,) = (text for language, text in BLOCKS if language == "toml")
+    (tmp_path / "known.toml").write_text(text)
+    (entry,) = read_baseline(tmp_path / "known.toml", may_be_missing=False)
+    code = SUMMARIES[1].splitlines()[-1].partition("sum-dropped  ")[2]
+    assert f"{entry.before} -> {entry.after}" == code
+    assert entry.equivalent

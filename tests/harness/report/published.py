@@ -126,12 +126,20 @@ class Location(Table):
     physicalLocation: PhysicalLocation  # noqa: N815
 
 
+class Suppression(Table):
+    kind: Literal["inSource", "external"]
+    status: Literal["accepted", "underReview", "rejected"] = "accepted"
+    justification: Text = "-"
+
+
 class SarifResult(Table):
     ruleId: Text  # noqa: N815
     ruleIndex: Natural  # noqa: N815
     message: SarifMessage
     locations: Annotated[list[Location], Meta(min_length=1, max_length=10)]
     level: SarifLevel = "warning"
+    baselineState: Literal["new", "unchanged", "updated", "absent"] | None = None  # noqa: N815
+    suppressions: list[Suppression] = []
 
 
 class Tags(msgspec.Struct):

@@ -17,6 +17,7 @@ from harness.report.language import Language, open_language
 from harness.report.one_screen import show_report
 from harness.report.terminal import Screen
 from tests.harness.command import harness
+from tests.harness.report.templates import ROOT, templates_in
 from tests.harness.reports import report_with, run_of
 
 ENGLISH = read_glossary()
@@ -101,24 +102,53 @@ def test_every_word_of_a_report_is_explained(say: Language) -> None:
     words += [w for line in lines for w in re.findall(r"[≠=✗~] (\S+(?: \S+)*)  ", line)]
     assert len(set(labels)) >= 8
     assert len(set(words)) >= 7
-    for word in {*labels, *words} - {"minigrad"}:
+    for word in {*labels, *words}:
         assert find_entry(word, say).text
 
 
 @pytest.mark.parametrize(
     ("word", "code", "starts"),
     [
-        ("silent", "en", "In the table of a report, SILENT stands for"),
+        ("silent", "en", "Said only of corruption"),
         ("hidden", "en", "The changed code ran"),
         ("hidden", "es", "El código cambiado"),
         ("SILENCIO", "es", "La ejecución termina"),
-        ("silent", "es", "En la tabla de un informe"),
+        ("silent", "es", "Se dice solo de la corrupción"),
         ("error", "es", "La ejecución termina con una excepción"),
         ("grad +=", "en", "A column of the report"),
     ],
 )
 def test_the_words_of_the_table_are_found(word: str, code: str, starts: str) -> None:
     assert find_entry(word, open_language(code)).text.startswith(starts)
+
+
+PLAIN = {
+    *("Lesson", "Summary", "The lab", "Your predictions", "by nothing", "caught by", "first seen"),
+    *("in place", "looks like", "missed by", "not a catch", "not finite", "not stated", "outside"),
+    *("out of place", "refused", "right", "the error itself", "the module", "wrong", "an error"),
+    *("wrong dtype", "wrong shape", "wrong state", "wrong values"),
+}
+"""The labels of reports that need no explanation."""
+
+
+def test_every_label_of_a_report_is_explained_or_plain_english() -> None:
+    report, cli = ROOT / "report", ROOT / "cli"
+    files = [report / f"{name}.py" for name in ("view", "one_screen", "full", "terminal")]
+    files += [cli / "prediction.py", cli / "break_.py"]
+    shown = {text for file in files for _, text in templates_in(file, "say", "message") if text}
+    labels = {text for text in shown if "{" not in text and len(text.split()) <= 3}
+    assert len(labels) > 30
+    for label in labels - PLAIN:
+        assert find_entry(label).text
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["walk", "op", "rule", "node", "graph", "operand", "judged", "both losses", "upstream"],
+)
+def test_the_words_of_the_first_pages_are_explained(word: str) -> None:
+    assert find_entry(word).group in ("terms", "report")
+    assert find_entry(word, open_language("es")).text != find_entry(word).text
 
 
 def test_an_unknown_word_names_the_nearest() -> None:

@@ -60,7 +60,7 @@ RENDERERS = [
         ROOT / "report" / f"{name}.py"
         for name in (
             *("view", "terminal", "one_screen", "full", "pages", "pictures"),
-            *("progress", "tasks", "hunt"),
+            *("progress", "primer", "tasks", "hunt"),
         )
     ),
     ROOT / "report" / "glossary" / "__init__.py",
@@ -68,8 +68,8 @@ RENDERERS = [
     *(
         ROOT / "cli" / f"{name}.py"
         for name in (
-            *("app", "break_", "hunt", "options", "prediction", "session"),
-            *("show", "tasks", "track", "usage"),
+            *("app", "break_", "hunt", "options", "prediction", "primer", "session"),
+            *("show", "tasks", "track", "try_", "usage"),
         )
     ),
 ]

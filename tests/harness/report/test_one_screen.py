@@ -17,7 +17,7 @@ from harness.core.report import (
 )
 from harness.core.vocabulary import LOSSES
 from harness.pages.probe import Probe, read_probes
-from harness.report.one_screen import show_report
+from harness.report.one_screen import show_report, show_surroundings
 from harness.report.terminal import Screen
 from harness.report.view import brief
 from tests.harness.reports import report_with, run_of
@@ -188,7 +188,9 @@ def test_the_check_to_write_says_which_silent_probes_satisfy_it() -> None:
 def test_the_end_says_what_to_type_next() -> None:
     lines = shown(report_with([run_of("p", None, "crash")]), following="harness break b  (2/2)")
     assert lines[-1] == "Next    harness break b  (2/2)"
-    assert lines[-2].split() == ["harness", "show", "a-break", "the", "page"]
+    assert lines[-2].split() == [
+        *("harness", "show", "a-break", "the", "page", "harness", "try", "a-break")
+    ]
     assert "harness explain crash" in lines[-3]
     assert not [line for line in shown(report_with([])) if line.startswith("Next")]
 
@@ -310,3 +312,22 @@ def test_a_sentence_from_the_cache_keeps_its_short_form() -> None:
     cached = msgspec.msgpack.decode(data, type=Message, dec_hook=from_parts)
     assert cached.kind is Kind.AFTER_STEP
     assert str(brief(cached)) == str(brief(said)) == "w has no gradient"
+
+
+def test_the_code_around_a_change_keeps_its_shape() -> None:
+    diff = (
+        "--- a/m/ops.py\n+++ b/m/ops.py\n@@ -39,5 +39,5 @@\n \n     def vjp(g):\n"
+        "-        return g * b\n+        return g * a\n \n     return a * b\n"
+    )
+    report = msgspec.structs.replace(report_with([]), diff=diff)
+    console = Screen(record=True, width=80, force_terminal=False)
+    show_surroundings(console, report)
+    assert console.export_text().splitlines() == [
+        "m/ops.py:39",
+        "    def vjp(g):",
+        "  -     return g * b",
+        "  +     return g * a",
+        "",
+        "    return a * b",
+        "",
+    ]

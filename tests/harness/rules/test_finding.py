@@ -1,6 +1,7 @@
 """Which rules are found in a file, in each form, and what belongs to them."""
 
 import textwrap
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -207,3 +208,41 @@ def test_a_function_that_the_forward_pass_calls_too_is_left_alone() -> None:
 )
 def test_what_is_not_a_rule(text: str) -> None:
     assert rules_in(text) == []
+
+
+ENGINES = Path(__file__).parents[2] / "engines"
+
+
+@pytest.mark.parametrize(
+    ("file", "rule", "function", "cotangent"),
+    [
+        ("courses/tinytorch.py", "MulBackward", "apply", "grad_output"),
+        ("courses/cs231n/tensor.py", "Tensor.__mul__", "lambda", "g"),
+        ("inline.py", "Tensor.__mul__", "back", "out.grad"),
+        ("rebinding.py", "Array.mul", "rule", "g"),
+        ("learners/static.py", "Times", "pull", "g"),
+        ("learners/dataclass_nodes.py", "Node.__mul__", "lambda", "g"),
+        ("learners/lazy.py", "BACKWARD.mul", "backward", "g"),
+        ("styles/dispatch.py", "BACKWARD.times", "backward", "g"),
+        ("styles/labelled.py", "Var.__mul__", "push", "g"),
+        ("styles/returned.py", "Tensor.__mul__", "lambda", "g"),
+    ],
+)
+def test_the_rules_of_engines(file: str, rule: str, function: str, cotangent: str) -> None:
+    rules = {one.name: one for one in find_rules({file: (ENGINES / file).read_text()})}
+    places = {one.name: one.cotangents[0] for one in rules[rule].functions if one.cotangents}
+    assert places[function] == cotangent
+
+
+def test_a_lambda_of_something_else_is_not_a_rule() -> None:
+    text = """
+def backward_order(groups, gradients):
+    first = sorted(groups, key=lambda g: g.size)
+    names = list(map(lambda g: g.name, groups))
+    return first, names, Table(lambda row: row.grad), min(gradients, key=lambda grad: grad.norm)
+"""
+    assert [one.name for one in find_rules({"a.py": text})] == ["backward_order"]
+
+
+def test_a_table_of_other_functions_has_no_rules() -> None:
+    assert find_rules({"a.py": "GRAD_NAMES = {'a': lambda x: x, 'b': len, **others}\n"}) == []

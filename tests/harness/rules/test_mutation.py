@@ -1,6 +1,7 @@
 """A patch at each of its sites in a rule, one at a time."""
 
 import textwrap
+from types import CodeType
 
 import pytest
 
@@ -73,3 +74,50 @@ def test_an_operator_is_confined_to_rules(scope: str) -> None:
     patch = parse_patch(f"@@ {scope} @@\n-$a * $b\n+$a", path="page.md", line=3)
     with pytest.raises(HunkError, match="scope of an operator"):
         check_scopes(patch)
+
+
+SHAPES = """
+import numpy as np
+
+
+@register("mul")
+def mul_backward(g, k): return np.multiply(g, k), g * k
+
+
+add_backward = 2; sub_backward = lambda g: -g
+
+
+class Div:
+    factor = 2.0
+
+    @staticmethod
+    def forward(x): return x
+
+    @staticmethod
+    def backward(g, k=1.0 * 2.0):
+        return g * k
+
+
+table = {"exp": lambda g, y: g * y, "log": lambda g, x: g / x}
+BACKWARD = {"exp": lambda g, y: g * y, "log": lambda g, x: g / x}
+"""
+
+
+def instructions(code: CodeType) -> object:
+    constants = [
+        instructions(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts
+    ]
+    return code.co_name, code.co_qualname, code.co_code, code.co_names, constants
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_code_of_a_mutant_is_that_of_its_text(end: str) -> None:
+    text = SHAPES.replace("\n", end)
+    patch = parse_patch("@@ rule @@\n-$a * $b\n+$a", path="page.md", line=1)
+    count = 0
+    for rule in find_rules({"ops.py": text}):
+        for _, _, patched in mutations(patch, rule, text):
+            whole = compile(patched.sources["ops.py"], "ops.py", "exec", dont_inherit=True)
+            assert instructions(patched.codes["ops.py"]) == instructions(whole)
+            count += 1
+    assert count >= 5

@@ -1,0 +1,496 @@
+"""Two versions of a function, run on the arguments of every call that tests make.
+
+The code is compiled with both versions (see `harness.grade.reasons`). A call of a changed function
+arrives here. The clean version runs first, twice: if it gives other numbers the second time, the
+call cannot be measured. Whatever it has written is undone, then the changed version runs, and its
+result is returned. What is compared are the numbers that a call returns or writes, up to rounding;
+types and other objects do not count.
+
+A function that a changed function has returned, such as the backward rule of an op, is compared
+with the one that the clean version has returned. A rule that keeps numbers in a context (`ctx` or
+`self`) is compared with the same rule on the context that the clean version has left.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import copy
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import FunctionType
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.core.rounding import largest, rounding_of, wrong_entries
+from harness.core.run import NumericArray
+from harness.runs.facts import facts_of
+from harness.runs.heap import (
+    CannotCompare,
+    Heap,
+    Numbers,
+    is_tensor,
+    numbers_in,
+)
+from harness.runs.variations import VARIATIONS, Variation, varied
+
+COMPARE, CHANGED = "__breaklab_compare__", "__breaklab_changed__"
+"""The builtins that compiled code calls: at each call, and where the versions differ."""
+
+Role = Literal["changed", "inner", "rule", "forward"]
+"""A function whose code differs; one inside it; the rule that uses what it saves; one whose code
+differs, and which saves something for a rule."""
+
+MOST_CALLS, MOST_TRIES = 200, 6
+"""The number of calls that are measured, and that are repeated with other numbers."""
+
+
+@dataclass
+class CallComparison:
+    """What the calls of the changed functions show."""
+
+    calls: int = 0
+    """The number of calls that were measured."""
+    forwards: int = 0
+    """The number of calls that only saved something for a rule."""
+    unmeasured: int = 0
+    """The number of calls that could not be measured."""
+    more: bool = False
+    """Whether there were more than can be measured."""
+    wrong_test: int | None = None
+    """The first test in which a call gives a wrong number, and the number of the call there."""
+    wrong_call: int = 0
+    common: set[tuple[str, str]] | None = None
+    """The properties that all calls share, each with the name of an argument, or none."""
+    reveals: set[Variation] = field(default_factory=set)
+    """In which ways other arguments of some call show a wrong number."""
+    cotangents: set[str] = field(default_factory=set)
+    """The arguments that are cotangents."""
+    written: set[str] = field(default_factory=set)
+    """The arrays that calls write."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A version of a function, ready to be called."""
+
+    run: Callable[[], Any]
+    roots: Mapping[str, Any]
+    """What it can reach."""
+    heap: Heap
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A function that the changed version has left, and that of the clean version."""
+
+    changed: FunctionType
+    clean: FunctionType
+    kept: object
+    """What they belong to, so that no `id` is used again."""
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    numbers: Numbers
+    raised: str
+
+
+class Comparer:
+    """Compares the calls of one process."""
+
+    def __init__(self) -> None:
+        self.result = CallComparison()
+        self.test = -1
+        self._number = 0
+        self._inside = False
+        self._is_changed = True
+        self._partners: dict[frozenset[int], list[_Pair]] = {}
+        self._contexts: dict[int, tuple[Any, Mapping[str, Any], Any]] = {}
+
+    def install(self) -> None:
+        """Define the builtins."""
+        setattr(builtins, COMPARE, self.call)
+        setattr(builtins, CHANGED, lambda: self._is_changed)
+
+    @contextlib.contextmanager
+    def during(self, test: int) -> Iterator[None]:
+        """Run a test in this context."""
+        self.test, self._number = test, 0
+        yield
+
+    def call(
+        self,
+        body: FunctionType,
+        role: Role,
+        names: Sequence[str],
+        values: Sequence[Any],
+        cotangents: Sequence[str],
+    ) -> Any:
+        """Return what the changed version of a function returns; compare it with the clean one."""
+        if self._inside or self.result.wrong_test is not None:
+            return body(*values)
+        if self.result.calls >= MOST_CALLS:
+            self.result.more = True
+            return body(*values)
+        self._number += 1
+        self.result.cotangents.update(cotangents)
+        call = _Call(self, body, role, dict(zip(names, values, strict=True)), cotangents)
+        self._inside = True
+        try:
+            try:
+                sides = call.prepare()
+                clean = call.run_clean(sides)
+                common, reveals = call.facts(), call.reveals(sides, clean)
+            except Exception:  # an object may refuse to be looked at, or to be called again
+                self.result.unmeasured += 1
+                return body(*values)
+            return call.run_changed(sides, clean, common, reveals)
+        finally:
+            self._inside = False
+
+    def note_forward(self) -> None:
+        """Note a call that gives the right numbers, and saves some for a rule."""
+        self.result.forwards += 1
+        self._number -= 1
+
+    def note(self, is_right: bool, common: set[tuple[str, str]], reveals: set[Variation]) -> None:
+        """Note a call that was measured."""
+        result = self.result
+        result.calls += 1
+        if not is_right:
+            result.wrong_test, result.wrong_call = self.test, self._number
+        result.common = common if result.common is None else result.common & common
+        result.reveals |= reveals
+
+
+@dataclass
+class _Call:
+    """One call, while it is compared."""
+
+    comparer: Comparer
+    body: FunctionType
+    role: Role
+    arguments: dict[str, Any]
+    cotangents: Sequence[str]
+    result: Any = None
+    error: BaseException | None = None
+
+    def prepare(self) -> tuple[_Side, _Side]:
+        """Return the clean and the changed side."""
+        values = list(self.arguments.values())
+        changed_roots = {**self.arguments, **_closure(self.body)}
+        clean_roots, clean = dict(changed_roots), lambda: self.body(*values)
+        if self.role == "inner":
+            clean, own = self._partner(values)
+            clean_roots |= own
+        elif self.role == "rule" or (self.role == "changed" and self._context(values)):
+            others = [self._clean_context(values), *values[1:]]
+            clean_roots = dict(zip(self.arguments, others, strict=True)) | _closure(self.body)
+            clean = lambda: self.body(*others)  # noqa: E731  one of three
+        shared = dict(_sources_of_chance())
+        variables = self.body.__globals__
+        heap = other = Heap({**changed_roots, **shared}, variables)
+        if any(clean_roots[name] is not changed_roots.get(name) for name in clean_roots):
+            other = Heap({**clean_roots, **shared}, variables)
+        return (
+            _Side(clean, clean_roots, other),
+            _Side(lambda: self.body(*values), changed_roots, heap),
+        )
+
+    # ----- Running -----
+
+    def run_clean(self, sides: tuple[_Side, _Side]) -> _Outcome:
+        """Run the clean version twice, and return its outcome. Raises CannotCompare."""
+        clean = sides[0]
+        outcome = self._run(clean, changed=False)
+        self._keep()
+        _restore(sides)
+        if self.error is not None and not isinstance(self.error, Exception):
+            raise CannotCompare
+        kept = self.result
+        again = self._run(clean, changed=False)
+        _restore(sides)
+        if not self._agree(again, outcome, sides):
+            raise CannotCompare
+        self.clean_result = kept
+        return outcome
+
+    def run_changed(
+        self,
+        sides: tuple[_Side, _Side],
+        clean: _Outcome,
+        common: set[tuple[str, str]],
+        reveals: set[Variation],
+    ) -> Any:
+        """Run the changed version, note whether it agrees, and return its result or raise."""
+        try:
+            outcome = self._run(sides[1], changed=True)
+            is_right = self._agree(outcome, clean, sides)
+            self._pair()
+        except CannotCompare:
+            self.comparer.result.unmeasured += 1
+        else:
+            if is_right and self.role == "forward":
+                self.comparer.note_forward()
+            else:
+                self.comparer.note(is_right, common, reveals)
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def _run(self, side: _Side, *, changed: bool) -> _Outcome:
+        """Run a side; raises CannotCompare if its numbers cannot be read."""
+        self.comparer._is_changed, self.result, self.error = changed, None, None
+        try:
+            self.result = side.run()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.comparer._is_changed = True
+        returned = numbers_in(self.result, "returned")
+        written = side.heap.written()
+        if self.role == "forward" and self.arguments:  # what it saves is compared where it is used
+            own = next(iter(self.arguments))
+            written = {k: v for k, v in written.items() if not k.startswith(f"{own}.")}
+        return _Outcome({**written, **returned}, type(self.error).__name__ if self.error else "")
+
+    def _agree(
+        self,
+        actual: _Outcome,
+        expected: _Outcome,
+        sides: tuple[_Side, _Side],
+        frozen: int | None = None,
+    ) -> bool:
+        """Whether two outcomes have the same numbers; one input may need no gradient."""
+        if actual.raised or expected.raised:
+            return actual.raised == expected.raised
+        before, ignored = sides[0].heap.before, self._ignored(frozen)
+        scale = largest(*(array for array in before.values() if array.dtype.kind in "fc"))
+        for name in {**actual.numbers, **expected.numbers}:
+            if name.startswith(ignored):
+                continue
+            one, other = (side.numbers.get(name, before.get(name)) for side in (actual, expected))
+            if one is None or other is None:
+                return False
+            if self._is_of_torch():
+                one, other = _summed_alike(one, other)
+            if one.shape != other.shape or _is_wrong(one, other, scale):
+                return False
+        return True
+
+    def _is_of_torch(self) -> bool:
+        return hasattr(next(iter(self.arguments.values()), None), "needs_input_grad")
+
+    def _ignored(self, frozen: int | None) -> tuple[str, ...]:
+        """Return the beginnings of the names of gradients that PyTorch discards."""
+        if not self._is_of_torch():
+            return ()
+        needed = next(iter(self.arguments.values())).needs_input_grad
+        return tuple(f"returned[{i}]" for i, one in enumerate(needed) if not one or i == frozen)
+
+    # ----- What is common, and what would reveal a difference -----
+
+    def facts(self) -> set[tuple[str, str]]:
+        """Return the properties of the arguments."""
+        return facts_of({**self.arguments, **_closure(self.body)})
+
+    def reveals(self, sides: tuple[_Side, _Side], clean: _Outcome) -> set[Variation]:
+        """Return in which ways other arguments would show a difference."""
+        done = self.comparer.result
+        if self.role == "forward":  # what it saves shows in the rule
+            return set()
+        done.written |= {name for name in clean.numbers if not name.startswith("returned")}
+        if done.calls >= MOST_TRIES:
+            return set()
+        found: set[Variation] = set()
+        for kind in VARIATIONS:
+            if kind not in done.reveals:
+                with contextlib.suppress(Exception):  # it may refuse other arguments
+                    if any(self._differ_on(sides, kind, i) for i in self._choices(kind)):
+                        found.add(kind)
+                _restore(sides)
+        return found
+
+    def _choices(self, kind: Variation) -> Sequence[int]:
+        """Return the numbers of the variations of a kind."""
+        if kind == "frozen":
+            needed = getattr(next(iter(self.arguments.values())), "needs_input_grad", ())
+            return [i for i, one in enumerate(needed) if one] if sum(map(bool, needed)) > 1 else []
+        return [0] if kind != "graph" or self._is_of_torch() else []
+
+    def _differ_on(self, sides: tuple[_Side, _Side], kind: Variation, number: int) -> bool:
+        """Whether the versions differ on other arguments."""
+        outcomes = []
+        for changed, side in ((False, sides[0]), (True, sides[1])):
+            given = {name: side.roots.get(name, value) for name, value in self.arguments.items()}
+            free = [name for name in given if name in self.cotangents] or [
+                name for name in given if name not in ("ctx", "self", "cls")
+            ]
+            runner = self.partner if self.partner and not changed else self.body
+            written = self.comparer.result.written
+            run = varied(kind, number, given, free, self._targets(), side.roots, written)
+            outcome = self._run(replace(side, run=partial(run, runner)), changed=changed)
+            outcomes.append(outcome)
+            _restore(sides)
+        clean, other = outcomes
+        frozen = number if kind == "frozen" else None
+        return not clean.raised and not self._agree(other, clean, sides, frozen)
+
+    def _targets(self) -> list[NumericArray]:
+        """Return the arrays in which a rule without parameters finds its cotangent."""
+        found = []
+        for expression in self.cotangents:
+            first, *names = expression.split(".")
+            value = _closure(self.body).get(first)
+            for name in names:
+                value = getattr(value, name, None)
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.flags.writeable:
+                found.append(value)
+        return found
+
+    # ----- Functions and contexts that a changed function leaves -----
+
+    partner: Any = None
+    clean_result: Any = None
+    saved: Any = None
+
+    def _partner(self, values: Sequence[Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
+        pairs = self.comparer._partners.get(_cells(self.body), ())
+        found = next((one for one in pairs if _contains(one.changed, self.body)), None)
+        if found is None:
+            raise CannotCompare
+        self.partner = partner = found.clean
+        own, theirs = _closure(partner), _closure(self.body)
+        for name, value in own.items():  # an op's result gets its gradient after the op has run
+            gradient = getattr(theirs.get(name), "grad", None)
+            if gradient is not None and theirs[name] is not value and hasattr(value, "grad"):
+                value.grad = copy.copy(gradient)
+        return lambda: partner(*values), own
+
+    def _pair(self) -> None:
+        """Note which functions and contexts of the two versions belong together."""
+        if self.role == "forward" and self.arguments and self.saved is not None:
+            context = next(iter(self.arguments.values()))
+            self.comparer._contexts[id(context)] = (context, *self.saved)
+        ours = dict(_functions_in(self.clean_result, "returned"))
+        theirs = dict(_functions_in(self.result, "returned"))
+        for name, function in theirs.items():
+            if name in ours:
+                pair = _Pair(function, ours[name], (self.clean_result, self.result))
+                self.comparer._partners.setdefault(_cells(function), []).insert(0, pair)
+
+    def _keep(self) -> None:
+        """Remember what the clean version has saved in its context."""
+        if self.role == "forward" and self.arguments:
+            context = next(iter(self.arguments.values()))
+            own = dict(getattr(context, "__dict__", {}))
+            self.saved = own, getattr(context, "to_save", None)
+
+    def _context(self, values: Sequence[Any]) -> Any:
+        """Return what the clean version has saved in the first argument; None if not known."""
+        return self.comparer._contexts.get(id(values[0])) if values else None
+
+    def _clean_context(self, values: Sequence[Any]) -> Any:
+        """Return a context as the clean version has left it. Raises CannotCompare."""
+        found = self._context(values)
+        if found is None:
+            raise CannotCompare
+        context, saved, tensors = found
+        if hasattr(context, "needs_input_grad"):
+            return _TorchContext(context, saved, tensors)
+        clean = copy.copy(context)
+        clean.__dict__.update(saved)
+        return clean
+
+
+class _TorchContext:
+    """A context of PyTorch with other saved values."""
+
+    def __init__(self, context: Any, saved: Mapping[str, Any], tensors: Sequence[Any]) -> None:
+        self.__dict__.update(saved)
+        self.__dict__["_breaklab"] = context, tensors
+
+    def __getattr__(self, name: str) -> Any:
+        context, tensors = self.__dict__["_breaklab"]
+        return tuple(tensors or ()) if name == "saved_tensors" else getattr(context, name)
+
+
+def _restore(sides: Sequence[_Side]) -> None:
+    for side in sides:
+        side.heap.restore()
+
+
+def _closure(function: Any) -> dict[str, Any]:
+    """Return the variables of enclosing functions that a function uses."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # it is empty
+            continue
+    return found
+
+
+def _cells(function: Any) -> frozenset[int]:
+    """Return the variables of enclosing functions: the body of a function has the same."""
+    return frozenset(map(id, function.__closure__ or ()))
+
+
+def _contains(function: FunctionType, body: FunctionType) -> bool:
+    return any(constant is body.__code__ for constant in function.__code__.co_consts)
+
+
+BODY = "__breaklab_body__"
+"""The name of the function inside a function that contains its statements."""
+
+
+def _sources_of_chance() -> Iterator[tuple[str, Any]]:
+    """Yield the generators of random numbers that every function can reach."""
+    yield "random", random._inst
+    yield "numpy.random", np.random.mtrand._rand
+    if "torch" in sys.modules:
+        yield "torch.random", sys.modules["torch"].default_generator
+
+
+def _functions_in(value: Any, label: str, depth: int = 3) -> Iterator[tuple[str, FunctionType]]:
+    """Yield the functions in a value and its parts."""
+    if isinstance(value, FunctionType):
+        yield label, value
+    elif depth and isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            yield from _functions_in(item, f"{label}[{i}]", depth - 1)
+    elif depth and not isinstance(value, type) and not is_tensor(value):
+        for name, item in list(getattr(value, "__dict__", {}).items()):
+            if isinstance(item, FunctionType | list | tuple):
+                yield from _functions_in(item, f"{label}.{name}", depth - 1)
+
+
+# ----- Comparing -----
+
+
+def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
+    if not {actual.dtype.kind, expected.dtype.kind} & set("fc"):
+        return bool(np.any(actual != expected))
+    relative = rounding_of(actual, expected)
+    return bool(wrong_entries(actual, expected, relative, scale=scale).any())
+
+
+def _summed_alike(one: NumericArray, other: NumericArray) -> tuple[NumericArray, NumericArray]:
+    """Return two gradients of one shape if one is the other, summed: PyTorch sums gradients."""
+    if one.size < other.size:
+        return one, _summed(other, one.shape)
+    return _summed(one, other.shape), other
+
+
+def _summed(array: NumericArray, shape: tuple[int, ...]) -> NumericArray:
+    added = array.ndim - len(shape)
+    pairs = zip(shape, array.shape[max(added, 0) :], strict=False)
+    if array.shape == shape or added < 0 or any(n not in (1, m) for n, m in pairs):
+        return array
+    axes = [axis + added for axis, n in enumerate(shape) if n == 1 != array.shape[axis + added]]
+    return np.asarray(array.sum(axis=(*range(added), *axes), keepdims=False)).reshape(shape)

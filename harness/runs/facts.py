@@ -1,0 +1,93 @@
+"""What the arguments of a call have in common, from a fixed list of properties.
+
+They are looked up, and never guessed: each is a property that makes a wrong formula give the right
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from harness.core.run import NumericArray
+from harness.runs.heap import CannotCompare, arrays_in, copied, is_tensor
+
+PROPERTIES = (
+    "ones",
+    "zeros",
+    "equal-shapes",
+    "square",
+    "one-element",
+    "one-sign",
+    "scale-1",
+    "none",
+    "all-require-grad",
+    "contiguous",
+)
+"""The properties, the most telling one first."""
+
+
+def facts_of(arguments: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Return the properties of a call: each with the name of an argument, or "" for all of them."""
+    facts: set[tuple[str, str]] = set()
+    shapes: set[tuple[int, ...]] = set()
+    """Arguments that are shapes."""
+    arrays: dict[str, NumericArray] = {}
+    contiguous = True
+    for name, value in arguments.items():
+        if value is None:
+            facts.add(("none", name))
+        if isinstance(value, tuple) and value and all(type(item) is int for item in value):
+            shapes.add(tuple(value))
+            continue
+        for label, part in _arrays(value, name):
+            if isinstance(part, bool | np.bool_):
+                continue
+            array = copied(part)
+            if array.ndim == 0:
+                facts |= {("scale-1", label)} if array.dtype.kind in "iuf" and array == 1 else set()
+                continue
+            arrays[label] = array
+            contiguous &= part.is_contiguous() if is_tensor(part) else part.flags.c_contiguous
+            facts |= {(kind, label) for kind in _properties(array)}
+    needed = getattr(next(iter(arguments.values()), None), "needs_input_grad", ())
+    if needed and all(needed):
+        facts.add(("all-require-grad", ""))
+    matrices = [array for array in arrays.values() if array.ndim == 2]
+    if len(matrices) > 1 and all(len(set(array.shape)) == 1 for array in matrices):
+        facts.add(("square", ""))
+    different = shapes | {array.shape for array in arrays.values()}
+    if arrays and len(arrays) + len(shapes) > 1 and len(different) == 1:
+        facts.add(("equal-shapes", ""))
+    if arrays and contiguous:
+        facts.add(("contiguous", ""))
+    return facts
+
+
+def _arrays(value: Any, name: str) -> list[tuple[str, Any]]:
+    found = list(arrays_in(value, name))
+    if hasattr(value, "saved_tensors"):
+        try:
+            saved = value.saved_tensors
+        except RuntimeError as error:
+            raise CannotCompare from error
+        found += [(f"saved_tensors[{i}]", tensor) for i, tensor in enumerate(saved)]
+    return [(label, part) for label, part in found if part is not None]
+
+
+def _properties(array: NumericArray) -> set[str]:
+    kinds: set[str] = set()
+    if array.size == 1:
+        return {"one-element"}
+    if array.ndim == 2 and array.shape[0] == array.shape[1]:
+        kinds.add("square")
+    if array.dtype.kind in "fiu" and array.size:
+        if np.all(array == 1):
+            kinds.add("ones")
+        elif not array.any():
+            kinds.add("zeros")
+        elif np.all(array >= 0) or np.all(array <= 0):
+            kinds.add("one-sign")
+    return kinds

@@ -1,0 +1,199 @@
+"""Two versions of a function, run on the arguments of every call."""
+
+import builtins
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.grade.reasons import Reason, reason_of, side_by_side
+from harness.runs.comparison import CHANGED, COMPARE, Comparer
+
+OPS = """
+import numpy as np
+import random
+
+
+def mul(a, b):
+    def vjp(g):
+        return g * b, g * a
+    return a * b, vjp
+
+
+class Tensor:
+    def __init__(self, data):
+        self.data, self.grad = np.array(data, float), None
+
+    def square(self):
+        out = Tensor(self.data ** 2)
+
+        def _backward():
+            self.grad = (0 if self.grad is None else self.grad) + 2 * self.data * out.grad
+
+        out._backward = _backward
+        return out
+
+
+class Layer:
+    def forward(self, x):
+        self.x = x
+        return x * 3
+
+    def backward(self, grad):
+        self.dw = grad * self.x
+        return grad * 3
+
+
+def noisy(x):
+    return x + random.random()
+
+
+def unsteady(x, numbers):
+    return x * next(numbers)
+
+
+def total(values):
+    values.append(0.0)
+    return sum(values)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_builtins_are_left() -> Iterator[None]:
+    yield
+    for name in (COMPARE, CHANGED):
+        if hasattr(builtins, name):
+            delattr(builtins, name)
+
+
+class Changed:
+    """A module of which one line is changed, and the comparison of its calls."""
+
+    def __init__(self, before: str, after: str) -> None:
+        assert OPS.count(before) == 1
+        code = side_by_side("ops.py", OPS, OPS.replace(before, after), "ops.py")
+        assert code is not None
+        self.comparer = Comparer()
+        self.comparer.install()
+        names: dict[str, Any] = {"__name__": "ops"}
+        exec(code, names)  # noqa: S102  it is the text above
+        self.names = names
+
+    def __getattr__(self, name: str) -> Any:
+        return self.names[name]
+
+    @property
+    def reason(self) -> Reason:
+        return reason_of(self.comparer.result, ["test_a", "test_b"])
+
+
+def test_the_changed_version_gives_the_result() -> None:
+    ops = Changed("return a * b, vjp", "return a + b, vjp")
+    assert ops.mul(2.0, 5.0)[0] == 7.0
+    assert ops.mul.__code__.co_varnames[:2] == ("a", "b")
+
+
+def test_the_first_wrong_call_is_named_with_its_test() -> None:
+    ops = Changed("return g * b, g * a", "return g * b, g * b")
+    with ops.comparer.during(0):
+        ops.mul(np.full(2, 3.0), np.full(2, 3.0))[1](np.ones(2))
+    with ops.comparer.during(1):
+        ops.mul(np.full(2, 3.0), np.full(2, 3.0))[1](np.ones(2))
+        ops.mul(np.full(2, 3.0), np.full(2, 4.0))[1](np.ones(2))
+    assert (ops.reason.kind, ops.reason.test, ops.reason.call) == ("assertion", "test_b", 2)
+
+
+def test_right_numbers_in_every_call_are_due_to_the_inputs() -> None:
+    ops = Changed("return g * b, g * a", "return g * b, a + 0 * g")
+    for b in (2.0, 3.0):
+        ops.mul(np.array([1.0, -2.0]), np.full(2, b))[1](np.ones(2))
+    reason = ops.reason
+    assert (reason.kind, reason.calls) == ("inputs", 2)
+    assert ("ones", "g") in [(one.kind, one.argument) for one in reason.common]
+    assert "values" in reason.reveals
+
+
+def test_a_difference_of_rounding_is_not_wrong() -> None:
+    ops = Changed("return g * b, g * a", "return b * g, (g * a * 3) / 3")
+    ops.mul(np.array([0.1, -0.2]), np.array([0.7, 0.3, 0.1])[:2])[1](np.array([0.3, -0.9]))
+    assert ops.reason.calls == 1
+    assert ops.reason.kind != "assertion"
+
+
+def test_an_equivalent_change_has_the_same_numbers() -> None:
+    ops = Changed("return g * b, g * a", "return b * g, a * g")
+    ops.mul(np.array([0.1, -0.2, 4.0]), np.array(0.7))[1](np.array([[0.3, -0.9, 1.0]]))
+    assert ops.reason.kind == "same"
+
+
+def test_a_rule_that_the_changed_function_returns_is_compared_with_the_clean_one() -> None:
+    rule = "    def vjp(g):\n        return g * b, g * a\n"
+    ops = Changed(f"{rule}    return a * b", f"    b = b + 1\n{rule}    return a * b - a")
+    value, vjp = ops.mul(2.0, 5.0)
+    assert value == 10.0
+    assert ops.reason.kind != "assertion"
+    assert vjp(1.0) == (6.0, 2.0)
+    assert (ops.reason.kind, ops.reason.call) == ("assertion", 2)
+
+
+def test_what_a_closure_adds_to_a_gradient_is_compared_and_undone() -> None:
+    ops = Changed("+ 2 * self.data * out.grad", "+ 3 * self.data * out.grad")
+    x = ops.Tensor([1.0, -2.0])
+    y = x.square()
+    y.grad = np.ones(2)
+    y._backward()
+    assert x.grad.tolist() == [3.0, -6.0]  # of the changed version alone
+    assert ops.reason.kind == "assertion"
+
+
+def test_a_closure_of_an_op_whose_value_is_changed_has_its_gradient() -> None:
+    ops = Changed("out = Tensor(self.data ** 2)", "out = Tensor(self.data * self.data + 0)")
+    x = ops.Tensor([1.0, -2.0])
+    y = x.square()
+    y.grad = np.ones(2)
+    y._backward()
+    assert x.grad.tolist() == [2.0, -4.0]
+    assert ops.reason.calls == 2
+
+
+def test_what_forward_saves_is_compared_where_backward_uses_it() -> None:
+    ops = Changed("self.x = x\n        return x * 3", "self.x = abs(x)\n        return x * 3")
+    layer = ops.Layer()
+    for x in (2.0, -2.0):
+        layer.forward(np.array([x]))
+        layer.backward(np.array([1.0]))
+    assert layer.dw == 2.0
+    assert (ops.reason.kind, ops.reason.call) == ("assertion", 2)
+
+
+def test_random_numbers_are_drawn_again() -> None:
+    ops = Changed("return x + random.random()", "return random.random() + x")
+    ops.noisy(np.array([1.0, -1.0]))
+    assert ops.reason.kind == "same"
+
+
+def test_what_cannot_be_repeated_is_not_measured() -> None:
+    ops = Changed("return x * next(numbers)", "return 2 * x * next(numbers)")
+    assert ops.unsteady(3.0, iter([5.0, 7.0])) == 30.0
+    assert ops.reason.kind == "not-measured"
+
+
+def test_a_list_has_what_one_call_has_written() -> None:
+    ops = Changed("values.append(0.0)", "values.insert(0, 0.0)")
+    values = [1.0, 2.0]
+    assert ops.total(values) == 3.0
+    assert values == [0.0, 1.0, 2.0]
+    assert ops.reason.kind == "assertion"
+
+
+def test_a_version_that_raises_is_wrong() -> None:
+    ops = Changed("return g * b, g * a", "raise ValueError(g)")
+    with pytest.raises(ValueError, match="1"):
+        ops.mul(2.0, 5.0)[1](1.0)
+    assert ops.reason.kind == "assertion"
+
+
+def test_code_outside_functions_cannot_be_compared() -> None:
+    assert side_by_side("a.py", "X = 1\n", "X = 2\n", str(Path("a.py"))) is None
