@@ -59,6 +59,9 @@ class Dialect:
     names: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     """Names that differ in a foreign engine: our name, and its name or names."""
 
+    refused_ranks: tuple[int, ...] = ()
+    """The numbers of axes that a tensor of a foreign engine cannot have."""
+
     @property
     def expressions(self) -> dict[str, str]:
         """The Python expressions that are defined, by the name of their field."""

@@ -58,7 +58,12 @@ class Adapter(Library):
         return Tensor(self, self.new(data))
 
     def new(self, data: NumericArray) -> Any:
-        """One of the engine's own tensors, with a copy of `data`."""
+        """One of the engine's own tensors, with a copy of `data`.
+
+        Raises Unsupported for a number of axes that the engine does not handle.
+        """
+        if data.ndim in self.dialect.refused_ranks:
+            raise Unsupported(f"the engine does not handle tensors of shape {data.shape}")
         return super().leaf(data)
 
     def constant(self, data: Any, dtype: Any = None, **_: Any) -> Any:

@@ -72,7 +72,7 @@ _DIFFERENTIATES = re.compile(r"^def \w*(?:back|grad|deriv)", re.M)
 
 _MOST_TARGETS = 4
 
-_SHAPES: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4))
+_SHAPES: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4), (2, 3, 4, 5))
 _SIMPLEST = 4
 """The number of probes that show whether an engine handles a shape."""
 
@@ -146,6 +146,8 @@ class _Explorer:
         self.name, chosen = self._search()
         self.dialect = chosen.dialect
         changes, dtype = self._apart(Phase.TENSORS, self._storage, tuple[list[ShapeChange], str])
+        refused = tuple(len(change.shape) for change in changes if change.stored is None)
+        self.dialect = replace(self.dialect, refused_ranks=refused)
         return SurveyStep(
             Phase.TENSORS,
             self.dialect,

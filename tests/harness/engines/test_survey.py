@@ -325,3 +325,57 @@ def test_a_flaw_that_callers_repair_is_none(tmp_path: Path) -> None:
     )
     (reducer,) = tried(tmp_path / "b", repaired).reducers
     assert reducer.flaws == []
+
+
+# ----- Shapes that an engine does not handle -----
+
+CUBES = """
+import numpy as np
+
+
+class Cube:
+    def __init__(self, values, sources=()):
+        batch, rows, columns = np.shape(values)
+        self.values, self.slope, self.sources = np.asarray(values, dtype=float), 0.0, sources
+
+    def __add__(self, other):
+        return Cube(self.values + other.values, [(self, 1.0), (other, 1.0)])
+
+    def __mul__(self, other):
+        return Cube(self.values * other.values, [(self, other.values), (other, self.values)])
+
+    def backward(self, g):
+        self.slope = self.slope + g
+        for source, factor in self.sources:
+            source.backward(g * factor)
+"""
+
+
+def test_an_engine_of_three_axes_refuses_leaves_of_others(tmp_path: Path) -> None:
+    found = tried(tmp_path, CUBES)
+    dialect = found.engine.dialect
+    assert (dialect.value, dialect.gradient) == ("t.values", "t.slope")
+    assert dialect.refused_ranks == (0, 1, 2, 4)
+
+
+def test_a_shape_is_refused_if_nothing_comes_out_right_with_it(tmp_path: Path) -> None:
+    rule = "part = rule(pending[t])\n                assert part.ndim == 2"
+    found = tried(tmp_path, changed(("part = rule(pending[t])", rule)))
+    assert found.engine.dialect.refused_ranks == (0, 1, 3, 4)
+
+
+def test_the_search_does_not_end_with_half_of_the_probes(tmp_path: Path) -> None:
+    """A cotangent is doubled where an operand is used twice; ones are not."""
+    doubled = (
+        "is_twice = g is not None and self.parents and self.parents[0] is self.parents[-1]\n"
+        "        g = np.ones_like(self.data) if g is None else np.asarray(g)\n"
+        "        g = 2.0 * g if is_twice else g\n"
+        "        self.receive"
+    )
+    text = changed(
+        ("def backward(self, g):", "def backward(self, g=None):"),
+        ("self.receive(np.array(g, dtype=float))", f"{doubled}(np.array(g, dtype=float))"),
+    )
+    found = tried(tmp_path, text)
+    assert found.engine.dialect.backward == "(t * Tensor(cotangent)).sum().backward()"
+    assert set(found.storage.one_op.values()) == {"right"}
