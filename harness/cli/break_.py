@@ -149,6 +149,9 @@ def _show_break(
     if asking or not session.is_interactive:
         pages.show_title(console, shown, session.place(shown))
     pages.show_engine(console, shown, prepared.change.engine)
+    if prepared.change.engine.foreign and (report := wait()).resembles:
+        one_screen.show_resemblance(console, report)
+        return report, predictions
     if full:
         show_diff(console, prepared.change.diff, prepared.change.sites)
         from harness.report.full import show_full
@@ -272,7 +275,10 @@ def _show_absence(session: CommandSession, page: Page) -> Report:
 
 
 def _with_resemblance(session: CommandSession, page: Page, report: Report) -> Report:
-    """Return the report; on another engine, it says if the unbroken engine has the bug too."""
+    """Return the report; on another engine, it says if the unbroken engine has the bug too.
+
+    Then it has no runs: they would be those of a second change to code that is wrong already.
+    """
     if not session.engine.foreign or page.is_about(session.engine.name):
         return report
     import msgspec
@@ -280,8 +286,9 @@ def _with_resemblance(session: CommandSession, page: Page, report: Report) -> Re
     from harness.experiment.conformance import resembling_probes
 
     probes = resembling_probes(page, session.engine, session.catalogue, session.baseline)
-    agrees = report.agrees and not probes
-    return msgspec.structs.replace(report, resembles=probes, agrees=agrees)
+    if not probes:
+        return report
+    return msgspec.structs.replace(report, resembles=probes, agrees=False, runs=[])
 
 
 def _prepare_probed(session: CommandSession, page: Page, names: Sequence[str]) -> _Prepared:

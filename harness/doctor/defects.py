@@ -1,9 +1,10 @@
 """What looks wrong in an engine: each bug with its root, its place and the breaks like it.
 
 The breaks of the catalogue are put into minigrad, or into its variant that accumulates gradients as
-the engine does, and run on the same probes. A break matches if it gives the same wrong numbers on
-the most basic probe of a finding, and is right on every probe on which the engine is right. Nothing
-about the engine's source is compared.
+the engine does, and run on the same probes. A break matches if it gives the same wrong numbers on a
+basic probe of a finding and on at least half of its probes, and is right on every probe on which
+the engine is right; if there is none, the latter is asked only of the probes that use the finding's
+op. Nothing about the engine's source is compared.
 """
 
 from __future__ import annotations
@@ -47,6 +48,13 @@ from harness.runs.cached_runs import run_cached
 
 MOST_NAMED = 2
 """The number of breaks that are named for a finding."""
+
+BASIC = 3
+"""The number of a finding's basic probes, on one of which a break has to end as the engine does."""
+
+
+def _basic(root: Root) -> Sequence[str]:
+    return root.probes[:BASIC]
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,10 @@ class BreakMatcher:
     def _may_show(self, page: Page, root: Root) -> bool:
         """Whether the break shows on a probe of the finding, as its page or the matrix states."""
         if page.id in self._committed:
-            return root.probes[0] in self._committed[page.id] or self._states(page, root.probes[0])
+            basic = _basic(root)
+            return not self._committed[page.id].isdisjoint(basic) or any(
+                self._states(page, name) for name in basic
+            )
         return any(self._states(page, name) for name in root.probes)
 
     def _states(self, page: Page, name: str) -> bool:
@@ -131,12 +142,12 @@ class BreakMatcher:
         return {name: set[str]().union(*row.caught_by.values()) for name, row in rows.items()}
 
     def _shown(self, page: Page, root: Root) -> dict[str, Result]:
-        """Return a break's results; none if that on the most basic probe is not the engine's."""
+        """Return a break's results; none if no basic probe of the finding ends as on the engine."""
         try:
             broken = self._clean.patched(put(page, self._clean))
         except BreaklabError:  # the variant may write it differently
             return {}
-        if not set(self._results(broken, root.probes[:1]).values()) <= SAME:
+        if SAME.isdisjoint(self._results(broken, _basic(root)).values()):
             return {}
         return self._results(broken, list(self._observed.probes))
 

@@ -500,4 +500,7 @@ def _comparison(report: Report, say: Language) -> Text:
         stated=stated,
         how=how,
     )
+    differing = dict.fromkeys(run.probe for run in report.runs if run.agrees is False)
+    if differing:
+        line = f"{line} {say('Not so: {probes}.', probes=some(list(differing), say))}"
     return Text(line, "green" if same == stated else "yellow")

@@ -71,7 +71,8 @@ class Namespace:
         return partial(self._call, name)
 
     def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
-        first, function = next(iter(arguments), None), self._adapter.function(name)
+        first = next(iter(arguments), None)
+        function = self._adapter.function(name, options)
         translated = isinstance(first, Tensor) and hasattr(Tensor, name)  # such as `transpose`
         if function is not None and not translated:
             return self._adapter.apply(function, arguments, options)
@@ -81,10 +82,14 @@ class Namespace:
 
 
 class _Layers(PartialNamespace):
-    """The engine as a probe's `lib.nn`: its functions, and a linear layer."""
+    """The engine as a probe's `lib.nn`: its functions, a linear layer, and the GELU."""
 
     def __init__(self, namespace: Namespace, adapter: Adapter) -> None:
         self.functional, self.Linear = namespace, partial(Linear, adapter)
+
+    def GELU(self, **options: str) -> Any:  # noqa: N802  PyTorch's name
+        """The engine's function or method `gelu`."""
+        return partial(self.functional.gelu, **options)
 
 
 class Linear(PartialNamespace):

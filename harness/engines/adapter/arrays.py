@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from copy import copy
 from types import ModuleType
 from typing import Any
@@ -248,13 +248,24 @@ class Adapter(Library):
         last = [dotted.rpartition(".")[2] for dotted in theirs]
         return [*last, name, *ALIASES.get(name, ())]
 
-    def function(self, name: str) -> Any:
-        """The function or class of that name in the engine's modules, or None."""
+    def function(self, name: str, options: Collection[str] = ()) -> Any:
+        """The function or class of that name in the engine's modules, or None.
+
+        Of several, the first that takes these options; of these, one that the package exports: a
+        function of arrays inside it may have the same name.
+        """
         for alias in self.names(name):
-            for module in self._modules:
-                function = attribute_of(module, alias)
-                if callable(function) and not (alias == "T" and isinstance(function, type)):
-                    return function
+            functions = [
+                function
+                for module in self._modules
+                if callable(function := attribute_of(module, alias))
+                and not (alias == "T" and isinstance(function, type))
+            ]
+            if functions:
+                taking = [f for f in functions if set(options) <= (parameters_of(f) or {}).keys()]
+                exported = attribute_of(self._modules[-1], alias)
+                candidates = taking or functions
+                return exported if exported in candidates else candidates[0]
         return None
 
     def method(self, native: Any, name: str) -> Any:

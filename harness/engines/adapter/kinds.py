@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from types import ModuleType
 from typing import Any
@@ -105,9 +105,9 @@ class ScalarAdapter(Adapter):
                 return partial(_map, _method(alias), native)
         return None
 
-    def function(self, name: str) -> Any:
+    def function(self, name: str, options: Collection[str] = ()) -> Any:
         """The engine's function of that name, applied to each value, or None."""
-        function = super().function(name)
+        function = super().function(name, options)
         return None if function is None else partial(_map, function)
 
 

@@ -146,9 +146,10 @@ def test_break_says_if_the_engine_already_has_the_bug(tmp_path: Path, has_site: 
     assert (done.returncode, done.stderr) == (1, "")
     said = " ".join(done.stdout.split())
     assert "Your engine already has this bug" in said
+    assert "SILENT" not in said and "end as the page says" not in said  # nothing was put in
     report = json.loads(harness(*arguments, "--json", cwd=tmp_path).stdout)
     assert "add-new-axis" in report["resembles"]
-    assert (report["agrees"], bool(report["sites"])) == (False, has_site)
+    assert (report["agrees"], bool(report["sites"]), report["runs"]) == (False, has_site, [])
 
 
 def test_check_fails_where_a_page_that_was_named_cannot_be_judged(learner: Path) -> None:
