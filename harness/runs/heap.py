@@ -10,7 +10,7 @@ import contextlib
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -147,6 +147,10 @@ class Heap:
             if len(self._seen) > MOST_OBJECTS or self._bytes > MOST_BYTES:
                 raise CannotCompare
             pending.extend(self._remember(label, value))
+
+    def holds_all(self, values: Sequence[Any]) -> bool:
+        """Whether all of these are objects that the call was given, apart from arrays."""
+        return all(id(one) in self._seen and not isinstance(one, np.ndarray) for one in values)
 
     def restore(self) -> None:
         """Give everything the contents that it had."""

@@ -36,6 +36,11 @@ class Tensor:
         return out
 
 
+def ordered(nodes):
+    found = list(nodes)
+    return found
+
+
 def shrink(g, shape):
     return g.reshape(shape)
 
@@ -280,3 +285,9 @@ def test_none_is_named_only_if_the_changed_code_depends_on_it() -> None:
     common = [(one.kind, one.argument) for one in ops.reason.common]
     assert ("none", "bias") in common
     assert ("none", "steps") not in common
+
+
+def test_another_order_of_the_same_objects_is_not_a_wrong_number() -> None:
+    ops = Changed("found = list(nodes)", "found = list(nodes)[::-1]")
+    ops.ordered((ops.Leaf([3.0], True), ops.Leaf([2.0], True)))
+    assert ops.reason.kind == "not-measured"
