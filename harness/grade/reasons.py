@@ -7,11 +7,12 @@ Both versions of a file are compiled into one, in which the changed functions ca
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from types import CodeType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
 import msgspec
 
@@ -135,10 +136,11 @@ def side_by_side(file: str, clean: str, broken: str, path: str) -> CodeType | No
     tree.body = merger.merge(tree.body, other.body)
     if any(isinstance(place.owner, ast.If) for place in merger.places):
         return None
+    optional = sorted(_telling_names(tree.body, frozenset()))
     for function, role, cotangents in _boundaries(tree, merger.changed, file, clean):
         if not isinstance(function, ast.Lambda) and _suspends(function):
             return None
-        _wrap(function, role, cotangents)
+        _wrap(function, role, cotangents, optional)
     return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
 
 
@@ -149,6 +151,55 @@ _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await)
 def _fork(clean: Statements, broken: Statements, _in_function: bool) -> ast.If:
     condition = ast.Call(ast.Name(CHANGED, ast.Load()), [], [])
     return ast.If(condition, broken or [ast.Pass()], clean or [ast.Pass()])
+
+
+def _telling_names(statements: Statements, conditions: frozenset[str]) -> Iterator[str]:
+    """Yield the names whose value None may explain that both versions give the same numbers.
+
+    One version uses them and the other does not, or they decide whether changed code runs.
+    `conditions` are the names that decide whether the statements run.
+    """
+    for statement in statements:
+        if _is_fork(statement):
+            yield from conditions
+            ours, theirs = (Counter(_names(side)) for side in (statement.orelse, statement.body))
+            yield from (ours - theirs) + (theirs - ours)
+            for side in (statement.orelse, statement.body):
+                yield from _telling_names(side, conditions)
+                yield from (name for node in side for name in _tested(node))
+            continue
+        inner = conditions
+        if isinstance(statement, ast.If):
+            inner |= set(_names([statement.test]))
+        if isinstance(statement, FunctionNode | ast.ClassDef):
+            inner = frozenset()
+        for _, block in ast.iter_fields(statement):
+            if isinstance(block, list):
+                yield from _telling_names(
+                    [one for one in block if isinstance(one, ast.stmt)], inner
+                )
+        if isinstance(statement, ast.If) and isinstance(statement.body[-1], _JUMPS):
+            conditions = inner
+
+
+_JUMPS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def _is_fork(statement: ast.stmt) -> TypeGuard[ast.If]:
+    if not isinstance(statement, ast.If) or not isinstance(statement.test, ast.Call):
+        return False
+    return isinstance(statement.test.func, ast.Name) and statement.test.func.id == CHANGED
+
+
+def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    walk = (inner for node in nodes for inner in ast.walk(node))
+    return (node.id for node in walk if isinstance(node, ast.Name))
+
+
+def _tested(node: ast.AST) -> Iterator[str]:
+    """Return the names in the conditions of a statement."""
+    tests = [one.test for one in ast.walk(node) if isinstance(one, ast.If | ast.IfExp)]
+    return _names(tests)
 
 
 def _boundaries(
@@ -189,7 +240,9 @@ def _suspends(function: FunctionNode) -> bool:
     return any(isinstance(node, _SUSPENDING) for node in own_nodes(function))
 
 
-def _wrap(function: AnyFunction, role: Role, cotangents: Sequence[str]) -> None:
+def _wrap(
+    function: AnyFunction, role: Role, cotangents: Sequence[str], optional: Sequence[str]
+) -> None:
     """Let a function call the comparer, with its own statements as an inner function."""
     spec = function.args
     names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
@@ -202,6 +255,7 @@ def _wrap(function: AnyFunction, role: Role, cotangents: Sequence[str]) -> None:
         _strings(names),
         values,
         _strings(cotangents),
+        _strings(optional),
     ]
     call = ast.Call(ast.Name(COMPARE, ast.Load()), arguments, [])
     if isinstance(function, ast.Lambda):

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +36,7 @@ from harness.runs.heap import (
     is_tensor,
     numbers_in,
 )
+from harness.runs.kept import needed_by_node, needed_by_operands
 from harness.runs.variations import VARIATIONS, Variation, varied
 
 COMPARE, CHANGED = "__breaklab_compare__", "__breaklab_changed__"
@@ -130,6 +131,7 @@ class Comparer:
         names: Sequence[str],
         values: Sequence[Any],
         cotangents: Sequence[str],
+        optional: Sequence[str],
     ) -> Any:
         """Return what the changed version of a function returns; compare it with the clean one."""
         if self._inside or self.result.wrong_test is not None:
@@ -139,7 +141,8 @@ class Comparer:
             return body(*values)
         self._number += 1
         self.result.cotangents.update(cotangents)
-        call = _Call(self, body, role, dict(zip(names, values, strict=True)), cotangents)
+        arguments = dict(zip(names, values, strict=True))
+        call = _Call(self, body, role, arguments, cotangents, optional, sys._getframe(1))
         self._inside = True
         try:
             try:
@@ -177,6 +180,10 @@ class _Call:
     role: Role
     arguments: dict[str, Any]
     cotangents: Sequence[str]
+    optional: Sequence[str]
+    """The arguments that may explain the same numbers by being None."""
+    frame: FrameType
+    """The frame of the function that is called."""
     result: Any = None
     error: BaseException | None = None
 
@@ -269,35 +276,61 @@ class _Call:
         """Whether two outcomes have the same numbers; one input may need no gradient."""
         if actual.raised or expected.raised:
             return actual.raised == expected.raised
-        before, ignored = sides[0].heap.before, self._ignored(frozen)
+        before, discarded = sides[0].heap.before, self._discarded_by_torch(frozen)
         scale = largest(*(array for array in before.values() if array.dtype.kind in "fc"))
+        wrong = []
         for name in {**actual.numbers, **expected.numbers}:
-            if name.startswith(ignored):
+            if name.startswith(discarded):
                 continue
             one, other = (side.numbers.get(name, before.get(name)) for side in (actual, expected))
-            if one is None or other is None:
-                return False
-            if self._is_of_torch():
-                one, other = _summed_alike(one, other)
-            if one.shape != other.shape or _is_wrong(one, other, scale):
-                return False
-        return True
+            if one is not None and other is not None:
+                if self._is_of_torch():
+                    one, other = _summed_alike(one, other)
+                if one.shape == other.shape and not _is_wrong(one, other, scale):
+                    continue
+            wrong.append(name)
+        if wrong and isinstance(self.result, list) and sides[1].heap.holds_all(self.result):
+            raise CannotCompare  # they are only in another order, such as the nodes of a graph
+        return not wrong or all(name.startswith(self._discarded()) for name in wrong)
 
     def _is_of_torch(self) -> bool:
         return hasattr(next(iter(self.arguments.values()), None), "needs_input_grad")
 
-    def _ignored(self, frozen: int | None) -> tuple[str, ...]:
+    def _discarded_by_torch(self, frozen: int | None) -> tuple[str, ...]:
         """Return the beginnings of the names of gradients that PyTorch discards."""
         if not self._is_of_torch():
             return ()
         needed = next(iter(self.arguments.values())).needs_input_grad
         return tuple(f"returned[{i}]" for i, one in enumerate(needed) if not one or i == frozen)
 
+    def _discarded(self) -> tuple[str, ...]:
+        """Return the beginnings of the names of cotangents of operands that need no gradient.
+
+        Raises CannotCompare if a rule called the function, and discards some of its cotangents:
+        the one that the function has computed may be among them.
+        """
+        reachable = {**self.arguments, **_closure(self.body)}
+        names = [
+            f"{name}.grad"
+            for name, value in reachable.items()
+            if getattr(value, "requires_grad", None) is False
+        ]
+        needed, is_rule = needed_by_node(self.frame) or ((), True)
+        if not is_rule and not all(needed):
+            raise CannotCompare
+        if not needed and self.cotangents:  # a rule that is called with the node
+            found = map(needed_by_operands, self.arguments.values())
+            needed = next((one for one in found if one), ())
+        if isinstance(self.result, tuple | list) and len(self.result) == len(needed):
+            names += [f"returned[{i}]" for i, one in enumerate(needed) if not one]
+        return tuple(names)
+
     # ----- What is common, and what would reveal a difference -----
 
     def facts(self) -> set[tuple[str, str]]:
         """Return the properties of the arguments."""
-        return facts_of({**self.arguments, **_closure(self.body)})
+        facts = facts_of({**self.arguments, **_closure(self.body)})
+        return {(kind, name) for kind, name in facts if kind != "none" or name in self.optional}
 
     def reveals(self, sides: tuple[_Side, _Side], clean: _Outcome) -> set[Variation]:
         """Return in which ways other arguments would show a difference."""

@@ -10,7 +10,7 @@ import contextlib
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -89,7 +89,7 @@ def _arrays(
             for i, (key, item) in enumerate(list(value.items())):
                 yield from _arrays(item, f"{label}[{_name(key, i)}]", path, depth - 1)
         elif type(value) not in path:
-            for name, item in list(_attributes(value).items()):
+            for name, item in list(attributes(value).items()):
                 yield from _arrays(item, f"{label}.{name}", (*path, type(value)), depth - 1)
 
 
@@ -100,7 +100,7 @@ def _name(key: object, position: int) -> str:
     return repr(key) if isinstance(key, str | int) else f"{type(key).__name__} {position}"
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def attributes(value: Any) -> dict[str, Any]:
     """Return the attributes of an instance, also those in slots."""
     found: dict[str, Any] = {}
     for kind in type(value).__mro__:
@@ -147,6 +147,10 @@ class Heap:
             if len(self._seen) > MOST_OBJECTS or self._bytes > MOST_BYTES:
                 raise CannotCompare
             pending.extend(self._remember(label, value))
+
+    def holds_all(self, values: Sequence[Any]) -> bool:
+        """Whether all of these are objects that the call was given, apart from arrays."""
+        return all(id(one) in self._seen and not isinstance(one, np.ndarray) for one in values)
 
     def restore(self) -> None:
         """Give everything the contents that it had."""
@@ -334,7 +338,7 @@ class Heap:
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
             yield from self._dict(label, own, ".{}")
-        slots = {k: v for k, v in _attributes(value).items() if not (own and k in own)}
+        slots = {k: v for k, v in attributes(value).items() if not (own and k in own)}
         for name, content in slots.items():
             yield from self._slot(f"{label}.{name}", value, name, content)
         if hasattr(value, "saved_tensors"):

@@ -36,6 +36,57 @@ class Tensor:
         return out
 
 
+def ordered(nodes):
+    found = list(nodes)
+    return found
+
+
+def shrink(g, shape):
+    return g.reshape(shape)
+
+
+def scale(a, b):
+    def vjp(g):
+        return shrink(g * b, a.shape), g * a
+    return b * a, vjp
+
+
+class Node:
+    def __init__(self, op, *operands):
+        self.operands, (self.data, self.rule) = operands, op(*[one.data for one in operands])
+
+    def walk(self, g):
+        return apply_rule(self, g)
+
+
+def apply_rule(node, g):
+    pairs = zip(node.operands, node.rule(g))
+    return [found for operand, found in pairs if operand.requires_grad]
+
+
+class Leaf:
+    def __init__(self, data, requires_grad):
+        self.data, self.requires_grad, self.grad = np.array(data), requires_grad, None
+
+
+class Product:
+    def __init__(self, a, b):
+        self.grad = np.ones(2)
+
+        def _backward():
+            a.grad = self.grad * b.data
+            b.grad = self.grad * a.data
+
+        self._backward = _backward
+
+
+def biased(x, bias=None, steps=None):
+    y = x * 2
+    if bias is not None:
+        y = y + bias
+    return y
+
+
 class Layer:
     def forward(self, x):
         self.x = x
@@ -197,3 +248,46 @@ def test_a_version_that_raises_is_wrong() -> None:
 
 def test_code_outside_functions_cannot_be_compared() -> None:
     assert side_by_side("a.py", "X = 1\n", "X = 2\n", str(Path("a.py"))) is None
+
+
+@pytest.mark.parametrize("a_needs", [False, True])
+def test_a_wrong_cotangent_that_is_kept_counts(a_needs: bool) -> None:
+    ops = Changed("return shrink(g * b, a.shape), g * a", "return shrink(g * b, a.shape), g * b")
+    ops.Node(ops.scale, ops.Leaf([3.0, 5.0], a_needs), ops.Leaf([2.0, 7.0], True)).walk(np.ones(2))
+    assert ops.reason.kind == "assertion"
+
+
+def test_a_wrong_cotangent_of_a_constant_does_not_count() -> None:
+    ops = Changed("return shrink(g * b, a.shape), g * a", "return shrink(g * b, a.shape), g * b")
+    ops.Node(ops.scale, ops.Leaf([3.0, 5.0], True), ops.Leaf([2.0, 7.0], False)).walk(np.ones(2))
+    assert (ops.reason.kind, ops.reason.calls) == ("inputs", 1)
+
+
+@pytest.mark.parametrize(("b_needs", "kind"), [(False, "not-measured"), (True, "assertion")])
+def test_a_function_that_computes_one_of_several_cotangents(b_needs: bool, kind: str) -> None:
+    ops = Changed("return g.reshape(shape)", "return 2 * g.reshape(shape)")
+    leaves = ops.Leaf([3.0, 5.0], True), ops.Leaf([2.0, 7.0], b_needs)
+    ops.Node(ops.scale, *leaves).walk(np.ones(2))
+    assert ops.reason.kind == kind
+
+
+@pytest.mark.parametrize(("b_needs", "kind"), [(False, "inputs"), (True, "assertion")])
+def test_a_gradient_written_into_a_constant_does_not_count(b_needs: bool, kind: str) -> None:
+    ops = Changed("b.grad = self.grad * a.data", "b.grad = self.grad * b.data")
+    leaves = ops.Leaf([3.0, 5.0], True), ops.Leaf([2.0, 7.0], b_needs)
+    ops.Product(*leaves)._backward()
+    assert ops.reason.kind == kind
+
+
+def test_none_is_named_only_if_the_changed_code_depends_on_it() -> None:
+    ops = Changed("y = y + bias", "y = y - bias")
+    ops.biased(np.array([1.0, -2.0]))
+    common = [(one.kind, one.argument) for one in ops.reason.common]
+    assert ("none", "bias") in common
+    assert ("none", "steps") not in common
+
+
+def test_another_order_of_the_same_objects_is_not_a_wrong_number() -> None:
+    ops = Changed("found = list(nodes)", "found = list(nodes)[::-1]")
+    ops.ordered((ops.Leaf([3.0], True), ops.Leaf([2.0], True)))
+    assert ops.reason.kind == "not-measured"
