@@ -115,6 +115,8 @@ class FailureOrigin(msgspec.Struct, frozen=True):
     `assert`, its condition."""
     in_backward: bool = False
     """Whether the engine's backward pass was running."""
+    in_leaf: bool = False
+    """Whether the engine was making a leaf."""
     lack: Lack | None = None
     """What is missing, if that is the cause."""
     missing: str = ""

@@ -293,6 +293,8 @@ class Defect(msgspec.Struct, frozen=True):
     """The other probes that show it."""
     alike: list[Alike]
     """The breaks that give the same wrong numbers on minigrad."""
+    is_partial: bool = False
+    """Whether most of the probes that use the op are right: it is wrong on some inputs only."""
 
 
 def find_defects(
@@ -346,9 +348,19 @@ def find_defects(
                 alike=[
                     Alike(page.id, page.title, explanation.only_in) for page in explanation.pages
                 ],
+                is_partial=_is_partial(whole, right, features),
             )
         )
     return defects
+
+
+def _is_partial(
+    root: Root, right: Collection[str], features: Mapping[str, AbstractSet[Feature]]
+) -> bool:
+    """Whether more probes use the finding's op and are right than show the finding."""
+    if root.feature is None or not root.feature.op or root.feature.detail:
+        return False
+    return sum(root.feature in features[name] for name in right) > len(root.probes)
 
 
 _LOOP = 1000

@@ -65,6 +65,8 @@ class Storage(msgspec.Struct, frozen=True):
     dtype: str = "float64"
     """As in `SurveyStep`, and so is `reads_late`."""
     reads_late: bool = False
+    draws: bool = False
+    """Whether NumPy's global generator is used, though no result depends on it."""
 
 
 class Accumulation(msgspec.Struct, frozen=True):
@@ -116,11 +118,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     one_op: dict[str, str] = {}
     """How the simplest probes ended. `SurveyStep` explains this field and the next."""
     misnamed: dict[str, str] = {}
-
-    @property
-    def doubt(self) -> CallingDoubt | None:
-        """Why breaklab may be calling the engine wrongly; None if nothing suggests it."""
-        return doubt_of(self.one_op, self.kind)
+    doubt: CallingDoubt | None = None
+    """Why breaklab may be calling the engine wrongly; None if nothing suggests it."""
 
     @property
     def usable(self) -> list[Application]:
@@ -155,7 +154,8 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         fit(exploration.engine, everything, baseline), everything, exploration
     )
     fits = {probe.name: all_fits[probe.name] for probe in shared}
-    doubt = doubt_of(exploration.storage.one_op, exploration.engine.dialect.kind or "")
+    one_op = exploration.storage.one_op
+    doubt = doubt_of(one_op, exploration.engine.dialect.kind or "")
     defects = (
         []
         if doubt and doubt.exception
@@ -174,6 +174,7 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
             exploration.storage.shape_changes,
             exploration.storage.dtype,
             exploration.accumulation.reads_late,
+            any(item.kind == "drawn" for item in fits.values()),
         ),
         accumulation=_accumulation(
             exploration, fits.get(catalogue.conventions.second_backward_probe or "")
@@ -188,7 +189,8 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         settings=settings_of(exploration),
         own=[f for name, f in all_fits.items() if name not in fits and f.verdict == "bug"],
         defects=defects,
-        one_op=exploration.storage.one_op,
+        one_op=one_op,
+        doubt=doubt,
         misnamed=exploration.storage.misnamed,
     )
 

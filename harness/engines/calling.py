@@ -273,7 +273,9 @@ def origin_of(error: BaseException, probe: str = "") -> FailureOrigin | None:
         raiser = "statement"
     place = next((step for step in reversed(steps) if file_of(step.tb_frame)), None)
     at = _place(place) if place else ("", 0, "", "")
-    return FailureOrigin(raiser, *at, _is_in_backward(steps), *_lack(error, steps))
+    return FailureOrigin(
+        raiser, *at, _is_in_backward(steps), _is_in_leaf(steps), *_lack(error, steps)
+    )
 
 
 def _place(step: TracebackType) -> tuple[str, int, str, str]:
@@ -318,6 +320,11 @@ def _is_in_backward(steps: Sequence[TracebackType]) -> bool:
         if code.co_filename.startswith(f"{CODE_OF}backward"):
             return _is_outermost(code, step.tb_lasti)
     return False
+
+
+def _is_in_leaf(steps: Sequence[TracebackType]) -> bool:
+    """Whether the engine was making a leaf, before or in the forward pass."""
+    return any(step.tb_frame.f_code.co_filename.startswith(f"{CODE_OF}leaf") for step in steps)
 
 
 def _is_outermost(code: CodeType, instruction: int) -> bool:

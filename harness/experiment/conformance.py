@@ -53,7 +53,7 @@ class Fit(msgspec.Struct, frozen=True):
     """The reason, or the evidence."""
     kind: str = ""
     """The kind of a bug: crash, shape, value, aliased, mutated-input, second-backward ... Of the
-    others: refusal, convention, adapter, probe, limit, not-reproducible."""
+    others: refusal, convention, drawn, adapter, probe, limit, not-reproducible."""
     file: str = ""
     """If it failed: the engine's file, below its root, that was being executed."""
     line: int = 0
@@ -220,6 +220,8 @@ def _fit(probe: Probe, run: Run, correct: Mapping[Loss | None, Run], loss: Loss 
         return Fit(run.probe, "unjudged", reason, "probe")
     if run.failure:
         return _fit_failure(run.probe, _without_addresses(run.failure))
+    # An id that is drawn for each node is in no number that is compared.
+    draws, run = run.generator_moved, msgspec.structs.replace(run, generator_moved=False)
     own, run = _as_stored(own, run), msgspec.structs.replace(run, reached=[0])
     siblings = [_as_stored(other, run) for name, other in correct.items() if name != loss]
     judged = judge(run, own, siblings)
@@ -229,7 +231,8 @@ def _fit(probe: Probe, run: Run, correct: Mapping[Loss | None, Run], loss: Loss 
     if judged.outcome == "convention":
         return Fit(run.probe, "fits", judged.evidence, "convention")
     if judged.outcome == "disguised-correct":
-        return Fit(run.probe, "fits")
+        drawn = message(Kind.GENERATOR)
+        return Fit(run.probe, "fits", drawn, "drawn") if draws else Fit(run.probe, "fits")
     if judged.kind == "aliased":  # no number is wrong, unless something is added in place
         return Fit(run.probe, "fits", judged.evidence, "aliased")
     if judged.kind == "value" and judged.arrays and _is_slight(*judged.arrays):
@@ -338,6 +341,8 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
         return fit("unjudged", reason, "probe")
     if origin.raiser == "statement" and (failure.message or not origin.in_backward):
         return fit("lacks", message("the engine refuses this: {text}", text=text), "refusal")
+    if origin.in_leaf:
+        return fit("lacks", message("it makes no such leaf: {failure}", failure=failure.sentence))
     if failure.type in LACKING and not origin.in_backward:
         return fit("lacks", text)
     return fit("bug", failure.sentence, "crash")
@@ -417,12 +422,13 @@ def resembling_probes(
 
 
 def _differ(run: Run, other: Run) -> bool:
-    """Whether two runs end differently, apart from shared memory.
+    """Whether two runs end differently, apart from shared memory and from draws.
 
     Failures are equal if their phase and their type are.
     """
     if run.failure and other.failure:
         ends = [(failure.phase, failure.type) for failure in (run.failure, other.failure)]
         return ends[0] != ends[1]
-    reached = msgspec.structs.replace(run, reached=[0])  # else nothing would be compared
+    # Else nothing would be compared; and an engine may draw ids from the global generator.
+    reached = msgspec.structs.replace(run, reached=[0], generator_moved=False)
     return is_wrong(judge(reached, other))

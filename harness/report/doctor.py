@@ -78,7 +78,9 @@ _USES_OF_AN_OP: Mapping[str, str] = {
 
 def root_of(defect: Defect) -> str:
     """Return what the probes that show a defect have in common, in a few words."""
-    return words_of(defect.feature) if defect.feature else f"`{defect.probe}`"
+    if defect.feature is None:
+        return f"`{defect.probe}`"
+    return words_of(defect.feature) + (" on some inputs" if defect.is_partial else "")
 
 
 def place_of(defect: Defect) -> str:
@@ -133,6 +135,8 @@ def storage(diagnosis: Diagnosis) -> Iterator[str]:
             "a rule reads the value of its operand when it runs: a step between the forward and "
             "the backward pass changes the gradient"
         )
+    if found.draws:
+        yield "it draws from NumPy's global generator, but no gradient depends on what it draws"
 
 
 # ----- Accumulation -----

@@ -1,5 +1,6 @@
 """The adapter: a foreign engine under PyTorch's names, without computation in between."""
 
+import sys
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -209,6 +210,22 @@ def test_a_function_replaces_a_missing_operator(opened: Any) -> None:
     assert np.array_equal((library.leaf(X) * library.leaf(X)).data, X * X)
 
 
+def test_of_several_functions_the_first_that_takes_the_options_is_called(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package may have a function of arrays and one of tensors with the same name."""
+    of_arrays, of_tensors = ModuleType("of_arrays"), ModuleType("of_tensors")
+    of_arrays.total = lambda x: np.sum(x)  # type: ignore[attr-defined]
+    of_tensors.total = lambda x, dim=None: x.sum(axis=dim)  # type: ignore[attr-defined]
+    for module in (of_arrays, of_tensors):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    functions = (of_arrays.__name__, of_tensors.__name__)
+    adapter = opened(SOUND, replace(HERE, functions=functions)).module._adapter
+    assert adapter.function("total", {"dim": 0}) is of_tensors.total
+    assert adapter.function("total") is of_arrays.total
+    assert adapter.function("nothing") is None
+
+
 METHODS_ALONE = (("def __add__", "def add"), ("def __mul__", "def mul"))
 
 
@@ -329,6 +346,16 @@ def test_scalar_engines_compute_on_arrays(opened: Any) -> None:
     assert np.allclose(a.grad, weights * (X[0] + 1))
     assert np.allclose(b.grad, (weights * X).sum(0))
     assert (a.shape, out.ndim, library.leaf(-X).relu().data.max()) == ((2, 3), 1, 0.0)
+
+
+def test_a_cotangent_of_one_needs_no_product(opened: Any) -> None:
+    library = opened(SCALAR, NUMBERS)
+    x = library.leaf(np.array(3.0))
+    y = x * x
+    library.backward(y, np.array(1.0))
+    assert y.native.item().grad == 1.0  # the pass began at this node, not above it
+    library.backward(x * x, np.array(10.0))
+    assert x.grad == 66.0
 
 
 def test_a_sum_does_not_start_from_an_int(opened: Any) -> None:

@@ -112,6 +112,32 @@ def test_shared_memory_is_reported_and_is_not_an_obstacle(baseline: Baseline) ->
     assert "share memory" in str(found.reason)
 
 
+DRAWN = "self.data = np.array(data, dtype=float)"
+"""Each node gets an id that no result depends on."""
+
+
+def test_a_draw_that_changes_no_number_is_not_a_bug(baseline: Baseline) -> None:
+    text = changed((DRAWN, f"{DRAWN}\n        self.id = np.random.randint(10**9)"))
+    found = verdicts(baseline, text, "add-same-shape", "mul", "reused-leaf")
+    assert {(item.verdict, item.kind) for item in found.values()} == {("fits", "drawn")}
+
+
+def test_a_draw_does_not_hide_a_wrong_number(baseline: Baseline) -> None:
+    text = changed(
+        (DRAWN, f"{DRAWN}\n        self.id = np.random.randint(10**9)"),
+        ("lambda g: fold(g * b.data,", "lambda g: fold(g * a.data,"),
+    )
+    found = verdict(baseline, text, "mul")
+    assert (found.verdict, found.kind) == ("bug", "value")
+
+
+def test_a_leaf_that_cannot_be_made_is_not_a_bug_of_the_op(baseline: Baseline) -> None:
+    text = changed((DRAWN, f"{DRAWN}\n        parents or self.data.reshape(4, 3)"))
+    found = verdicts(baseline, text, "add-new-axis", "add-same-shape")
+    assert (found["add-new-axis"].verdict, found["add-same-shape"].verdict) == ("lacks", "fits")
+    assert str(found["add-new-axis"].reason).startswith("it makes no such leaf: ValueError")
+
+
 def test_another_meaning_of_a_name_differs(baseline: Baseline) -> None:
     text = changed(("np.maximum(self.data, 0), (self,)", "np.maximum(self.data, 0) + 1, (self,)"))
     found = verdict(baseline, text, "relu-away-from-zero")

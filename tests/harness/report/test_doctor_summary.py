@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.doctor.diagnosis import Diagnosis
+from harness.engines.survey import doubt_of
 from harness.report.doctor import MOST_LINES, show_diagnosis
 from harness.report.terminal import Screen
 from tests.harness.report.diagnoses import defect, diagnosis
@@ -17,6 +18,11 @@ def shown(
     console = Screen(record=True, width=width, force_terminal=False, highlight=False)
     show_diagnosis(console, found, argument, **options)
     return "".join(f"{line.rstrip()}\n" for line in console.export_text().splitlines())
+
+
+def doubtful(found: Diagnosis, outcomes: dict[str, str], kind: str = "arrays") -> Diagnosis:
+    """The diagnosis of an engine on which the simplest probes ended like this."""
+    return replace(found, kind=kind, one_op=outcomes, doubt=doubt_of(outcomes, kind))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 20])
@@ -74,7 +80,7 @@ def test_nothing_judged_is_said() -> None:
 
 
 def test_no_op_is_blamed_if_nothing_came_out_right() -> None:
-    found = replace(diagnosis(defect(1, alike=True)), one_op={"t * t": "empty", "t + t": "filled"})
+    found = doubtful(diagnosis(defect(1, alike=True)), {"t * t": "empty", "t + t": "filled"})
     text = shown(found)
     assert "Calls       Tensor(data); t.grad; b; nothing came out right\n" in text
     assert "Alike       `sub-sign`\n" in text
@@ -84,12 +90,12 @@ def test_no_op_is_blamed_if_nothing_came_out_right() -> None:
 
 def test_an_exception_of_the_simplest_probes_casts_doubt_on_the_calls() -> None:
     outcomes = {"t * t": "TypeError", "t + t": "TypeError", "-t": "right"}
-    text = shown(replace(diagnosis(defect(1)), one_op=outcomes))
+    text = shown(doubtful(diagnosis(defect(1)), outcomes))
     assert "nothing came out right" not in text
     assert "even the backward pass of `t * t` raises TypeError" in text
     assert "write leaf, data, backward and grad in harness.toml" in " ".join(text.split())
     assert "`op1`" not in text
-    assert "`op1`" in shown(replace(diagnosis(defect(1)), one_op=outcomes | {"t / u": "scaled"}))
+    assert "`op1`" in shown(doubtful(diagnosis(defect(1)), outcomes | {"t / u": "scaled"}))
 
 
 def test_everything_is_behind_an_option() -> None:
@@ -102,9 +108,8 @@ def test_everything_is_behind_an_option() -> None:
 
 def test_a_wrong_product_of_numbers_explains_the_other_findings() -> None:
     outcomes = {"t * u": "filled", "t * 3.0": "filled", "t + u": "right"}
-    of_arrays = replace(diagnosis(defect(1)), one_op=outcomes)
-    assert "`op1`" in shown(of_arrays)
-    text = shown(replace(of_arrays, kind="scalars"))
+    assert "`op1`" in shown(doubtful(diagnosis(defect(1)), outcomes))
+    text = shown(doubtful(diagnosis(defect(1)), outcomes, "scalars"))
     assert "Looks wrong the gradient of `t * u`;" in text
     assert "`op1`" not in text
 

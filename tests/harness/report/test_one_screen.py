@@ -246,6 +246,19 @@ def test_what_another_engine_does_is_shown_although_the_page_says_otherwise() ->
     assert "an-engine-w…" in row(lines, "input")
 
 
+def test_the_runs_on_another_engine_that_do_not_end_as_the_page_says_are_named() -> None:
+    runs = [
+        run_of("p", None, "crash", expected="crash", agrees=True),
+        run_of("q", None, "crash", expected="disguised-correct", agrees=False),
+    ]
+    engine = EngineReport("theirs", None, foreign=True)
+    text = " ".join(" ".join(shown(report_with(runs, engine=engine))).split())
+    assert "1 of 2 runs end as the page says for engines that accumulate" in text
+    assert "Not so: q." in text
+    agreeing = "\n".join(shown(report_with(runs[:1], engine=engine)))
+    assert "Not so" not in agreeing
+
+
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_no_line_is_wider_than_the_window(width: int) -> None:
     runs = [run_of("a-probe-with-a-long-name", None, "silent-corruption"), *many(3)]
