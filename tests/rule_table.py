@@ -204,7 +204,8 @@ def table() -> str:
 
 def main() -> None:
     """Update the document."""
-    write_file(DOCUMENT, with_text(DOCUMENT.read_text("utf-8"), table(), START))
+    text = table()
+    write_file(DOCUMENT, with_text(DOCUMENT.read_text("utf-8"), text, START))
 
 
 if __name__ == "__main__":
