@@ -411,7 +411,7 @@ def _document(session: CommandSession, pages: Sequence[Page], with_primer: bool)
     title = lessons[0].page.title if len(lessons) == 1 else session.console.say("The lab")
     primer = None
     if with_primer:
-        primer = PrimerLesson(tuple(session.catalogue.track), session.language)
+        primer = PrimerLesson(session.catalogue.page_0, session.language)
     return document(title, lessons, session.language, primer)
 
 

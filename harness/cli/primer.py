@@ -66,7 +66,7 @@ def read_primer(session: CommandSession, *, again: bool = False) -> Ending:
 
 
 def _steps(session: CommandSession) -> Sequence[Step]:
-    return primer.steps(tuple(session.catalogue.track), session.console.say)
+    return primer.steps(session.catalogue.page_0, session.console.say)
 
 
 def _is_open(step: Step, answered: frozenset[str]) -> bool:

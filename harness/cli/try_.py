@@ -54,6 +54,8 @@ def try_code(
     chosen = _chosen(broken, experiment, probe)
     if code is not None:
         answers = _answers(session, experiment, chosen, [_call(chosen), code])
+        if _is_expression(code):  # Python's prompt shows nothing
+            answers = [answer or "None" for answer in answers]
         if json:
             print_json({"schema": 1, "unbroken": answers[0], "broken": answers[1]})
         else:
@@ -120,6 +122,14 @@ def _read(session: CommandSession, experiment: Experiment, probe: Probe) -> None
         if entry.strip():
             entries.append(entry)
             _show(session, _answers(session, experiment, probe, entries))
+
+
+def _is_expression(code: str) -> bool:
+    try:
+        compile(code, "-c", "eval")
+    except (SyntaxError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _is_open(entry: str) -> bool:

@@ -62,8 +62,6 @@ class Slip:
     letter: str
     old: str
     new: str
-    page: str
-    """The break that puts the same bug into minigrad."""
 
     @property
     def engine(self) -> str:
@@ -73,14 +71,9 @@ class Slip:
 
 
 SLIPS = (
-    Slip("a", "parent.grad += g", "parent.grad = g", "assign-not-accumulate"),
-    Slip(
-        "b",
-        "return g * b.data, g * a.data",
-        "return g * a.data, g * b.data",
-        "mul-swapped-operands",
-    ),
-    Slip("c", "return g * b.data, g * a.data", "return b.data, a.data", "mul-ignore-upstream"),
+    Slip("a", "parent.grad += g", "parent.grad = g"),
+    Slip("b", "return g * b.data, g * a.data", "return g * a.data, g * b.data"),
+    Slip("c", "return g * b.data, g * a.data", "return b.data, a.data"),
 )
 
 

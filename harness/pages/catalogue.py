@@ -117,6 +117,19 @@ class Catalogue:
         }
 
     @cached_property
+    def page_0(self) -> dict[str, tuple[int, str]]:
+        """By the letter of a slip of page 0: the number and id of the track's page about it."""
+        files = [root / "page-0.toml" for root in self.roots]
+        track = list(self.track)
+        return {
+            letter: (track.index(page) + 1, page)
+            for file in files
+            if os.path.lexists(file)
+            for letter, page in read_table(file).items()
+            if page in track
+        }
+
+    @cached_property
     def course(self) -> dict[str, Unit]:
         """The units of the course, in order, by name.
 

@@ -16,6 +16,9 @@ from harness.report.pages import show_markdown
 from harness.report.terminal import Screen, columns, show_code
 from harness.report.view import STYLES
 
+SlipPages = Mapping[str, tuple[int, str]]
+"""By the letter of a slip: the number and the id of the track's page about it."""
+
 # ----- What is shown -----
 
 
@@ -96,11 +99,11 @@ def introduction(say: Language) -> str:
     )
 
 
-def steps(track: Sequence[str], say: Language) -> tuple[Step, ...]:
-    """Return page 0; its last step refers to the pages of a track."""
+def steps(pages: SlipPages, say: Language) -> tuple[Step, ...]:
+    """Return page 0; its last step refers to the pages about its slips."""
     clean = primer.run(FIRST)
     ways = _value(clean, say), _rule(clean, say), _way_back(clean, say)
-    return (*ways, _slips(clean, say), _minigrad(track, say))
+    return (*ways, _slips(clean, say), _minigrad(pages, say))
 
 
 def _value(clean: Pass, say: Language) -> Step:
@@ -308,7 +311,7 @@ def _gradients(gradients: Mapping[str, float]) -> str:
     return ", ".join(map(number, gradients.values()))
 
 
-def _minigrad(track: Sequence[str], say: Language) -> Step:
+def _minigrad(pages_of: SlipPages, say: Language) -> Step:
     roles = {
         "Value": say("an array, not a number"),
         "add": say("a value and its rule"),
@@ -325,9 +328,8 @@ def _minigrad(track: Sequence[str], say: Language) -> Step:
     ]
     rule = SLIPS[1].old
     pages = ", ".join(
-        say("{letter} is page {number}, `{page}`", letter=s.letter, number=n, page=s.page)
-        for s in SLIPS
-        if (n := track.index(s.page) + 1 if s.page in track else 0)
+        say("{letter} is page {number}, `{page}`", letter=letter, number=number, page=page)
+        for letter, (number, page) in pages_of.items()
     )
     parts: list[Part] = [
         Prose(say("The engine that you will break, `minigrad`, has the same parts:")),

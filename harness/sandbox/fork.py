@@ -185,7 +185,7 @@ _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 
-_WAITED_FOR = {signal.SIGCHLD, signal.SIGTERM} if sys.platform != "win32" else set()
+_WAITED_FOR = {signal.SIGCHLD, signal.SIGTERM} if FORKS else set()
 
 
 def die_with_parent(signum: int | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,14 +12,14 @@ from harness.report import primer
 from harness.report.html.graph import Picture, draw, make_scene
 from harness.report.html.lesson import highlight
 from harness.report.language import ENGLISH, Language
-from harness.report.primer import SILENT, Graph, Part, Step
+from harness.report.primer import SILENT, Graph, Part, SlipPages, Step
 
 
 @dataclass(frozen=True)
 class PrimerLesson:
     """Page 0 with everything that is shown of it."""
 
-    track: Sequence[str]
+    pages: SlipPages
     say: Language = ENGLISH
 
     id = PRIMER
@@ -38,7 +37,7 @@ class PrimerLesson:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """What to read and to answer."""
-        return primer.steps(self.track, self.say)
+        return primer.steps(self.pages, self.say)
 
     def kind(self, part: Part) -> str:
         """Return what a part of a step is: `prose`, `code`, `table` or `graph`."""

@@ -333,7 +333,7 @@ def page_0(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """A file with page 0 and one break, in each language."""
     say = open_language(request.param)
     file = tmp_path_factory.mktemp("page-0") / "lab.html"
-    file.write_text(document("lab", [], say, PrimerLesson(tuple(CATALOGUE.track), say)), "utf-8")
+    file.write_text(document("lab", [], say, PrimerLesson(CATALOGUE.page_0, say)), "utf-8")
     return file
 
 
