@@ -107,7 +107,17 @@ def _rule(module: Module, found: _FoundRule) -> Rule:
         )
         for one in found.functions
     )
-    return Rule(found.name, module.file, found.form, functions)
+    return Rule(found.name, module.file, found.form, functions, _inputs(found))
+
+
+def _inputs(found: _FoundRule) -> tuple[str, ...]:
+    """Return the inputs of a `Function` of PyTorch; the first parameter of `forward` may be ctx."""
+    methods = {one.name: one.node for one in found.functions if one.side == "forward"}
+    forward = methods.get("forward")
+    if found.form is not Form.TORCH or forward is None or forward.args.vararg:
+        return ()
+    names = parameters(forward)
+    return tuple(names if "setup_context" in methods else names[1:])
 
 
 # ----- Classes: torch.autograd.Function, MiniTorch, needle, layers -----

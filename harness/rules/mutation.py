@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 
 from harness.core.message import message
@@ -32,7 +34,8 @@ def mutations(patch: Patch, rule: Rule, text: str) -> Iterator[tuple[RuleFunctio
     """Yield each change that a patch can make to a rule: its function, its line, the new file.
 
     `text` is the text of the rule's file. `$cotangent` in the patch means the rule's own cotangent.
-    Raises what `apply_at_each` raises.
+    A change that gives the same values to the same names, as from `a, b = zero, zero` to
+    `b, a = zero, zero`, is left out. Raises what `apply_at_each` raises.
     """
     source, nodes = _functions_of(text)
     for function in rule.functions:
@@ -45,7 +48,19 @@ def mutations(patch: Patch, rule: Rule, text: str) -> Iterator[tuple[RuleFunctio
             return [root] if scope.text in ("rule", f"rule.{function.side}") else []
 
         for patched in apply_at_each(own, rule.file, text, roots):
-            yield function, _line(patched, source), patched
+            pairs = _assigned(patched.sites[0].before)
+            if pairs is None or pairs != _assigned(patched.sites[0].after):
+                yield function, _line(patched, source), patched
+
+
+def _assigned(code: str) -> list[tuple[str, str]] | None:
+    """Return the targets of a parallel assignment, each with its value, in order; else None."""
+    with suppress(SyntaxError, ValueError):
+        match ast.parse(code.strip()).body:
+            case [ast.Assign([ast.Tuple(names)], ast.Tuple(values))] if len(names) == len(values):
+                pairs = zip(map(ast.unparse, names), map(ast.unparse, values), strict=True)
+                return sorted(pairs)
+    return None
 
 
 @lru_cache(maxsize=16)

@@ -48,6 +48,8 @@ class Rule:
     file: str
     form: Form
     functions: tuple[RuleFunction, ...]
+    inputs: tuple[str, ...] = ()
+    """The names of its inputs, of a `torch.autograd.Function` only; () if they are not known."""
 
     @property
     def cotangents(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from harness.report.grading.text import (
     uncounted,
     wrapped,
 )
-from harness.rules import Rule
+from harness.rules import Form, Rule
 
 MOST = 12
 """The largest number of survivors that are listed."""
@@ -60,6 +60,7 @@ def _lines(grade: Grade, rules: Sequence[Rule], verbose: int) -> Iterator[str]:
     for test, names in (grade.claims or {}).items():
         yield f"{test} does not kill every mutant of {', '.join(names)}, although its mark says so"
     yield from _to_write(mutants)
+    yield from to_paste([one for one in mutants if one.fate == "survived"], rules)
 
 
 def _summary(grade: Grade, rules: Sequence[Rule], mutants: Sequence[DisclosedBreak]) -> str:
@@ -134,3 +135,19 @@ def _to_write(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
         yield f"  {operator} ({counts[operator]}): {tests[operator]}"
     if first:
         yield f"next: harness show {first[0]}"
+
+
+def to_paste(survivors: Sequence[DisclosedBreak], rules: Sequence[Rule]) -> Iterator[str]:
+    """Yield calls of `check_rule` for the PyTorch functions with the most survivors.
+
+    Mutants that gave the same numbers in every call are left out: it would not notice them either.
+    """
+    counts = Counter((one.file, _change(one).rule) for one in survivors if kind_of(one) != "same")
+    found = [rule for rule in rules if rule.form is Form.TORCH and counts[rule.file, rule.name]]
+    first = sorted(found, key=lambda rule: -counts[rule.file, rule.name])[:3]
+    if first:
+        yield "or, in one call, on small tensors with distinct values and requires_grad=True:"
+    for rule in first:
+        one = "," if len(rule.inputs) == 1 else ""
+        inputs = f"({', '.join(rule.inputs)}{one})" if rule.inputs else "inputs"
+        yield f"{CODE}harness.check_rule({rule.name}.apply, {inputs})"

@@ -224,6 +224,8 @@ def test_functions_of_pytorch(tmp_path: Path) -> None:
     assert fates["cotangent-dropped@Mul.backward:32"] == "survived"
     assert fates["needs-input-grad-index@Mul.backward:31"] == "survived"
     assert Counter(fates.values())["not-reached"] == 0
+    _, _, calls = result.summary.partition("next: harness show ")
+    assert "    harness.check_rule(Mul.apply, (a, b))\n" in calls
 
 
 def test_reasons_of_functions_of_pytorch(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from harness.grade.rule_mutants import operators
 from harness.pages.catalogue import open_catalogue
 from harness.plugin import entry
 from harness.plugin.baseline import read_baseline
+from harness.report.documents import END
 from tests.harness.plugin.test_rules import Result, run
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "your-rules.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", GUIDE, re.M | re.S)
-RULE, FIRST, SECOND = (text for language, text in BLOCKS if language == "python")
+RULE, FIRST, SECOND, CHECK = (text for language, text in BLOCKS if language == "python")
 SUMMARIES = [text for language, text in BLOCKS if language == "text"]
 
 
@@ -27,12 +28,33 @@ def result_of(suite: str, folder: Path) -> Result:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("suite", "shown"), [(FIRST, SUMMARIES[0]), (SECOND, SUMMARIES[1])])
+@pytest.mark.parametrize(
+    ("suite", "shown"),
+    [(FIRST, SUMMARIES[0]), (SECOND, SUMMARIES[1]), (FIRST, SUMMARIES[2])],
+    ids=["step 2", "step 3", "the call to paste"],
+)
 def test_the_summary_is_as_the_guide_shows_it(suite: str, shown: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     text = re.sub(r"in [\d.]+ s", "in 1.0 s", result_of(suite, tmp_path).summary)
     for line in re.sub(r"in [\d.]+ s", "in 1.0 s", shown).splitlines():
         assert line in text
+
+
+@pytest.mark.slow
+def test_check_rule_kills_what_the_test_of_step_3_kills(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    text = result_of(CHECK, tmp_path).summary
+    assert SUMMARIES[1].partition(" in ")[0] in text
+    assert "the same 14 mutants" in GUIDE
+
+
+@pytest.mark.slow
+def test_the_table_of_checks_is_what_a_run_gives() -> None:
+    pytest.importorskip("torch")
+    from tests import rule_table  # it needs PyTorch
+
+    _, _, rest = GUIDE.partition(rule_table.START)
+    assert rest.partition(END)[0] == rule_table.table()
 
 
 def test_the_options_exist() -> None:

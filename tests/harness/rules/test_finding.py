@@ -246,3 +246,19 @@ def backward_order(groups, gradients):
 
 def test_a_table_of_other_functions_has_no_rules() -> None:
     assert find_rules({"a.py": "GRAD_NAMES = {'a': lambda x: x, 'b': len, **others}\n"}) == []
+
+
+@pytest.mark.parametrize(
+    ("methods", "inputs"),
+    [
+        ("def forward(ctx, x, k=2): ...", ("x", "k")),
+        ("def forward(x, k): ...\n    def setup_context(ctx, inputs, output): ...", ("x", "k")),
+        ("def forward(ctx, *tensors): ...", ()),
+        ("def other(ctx, x): ...", ()),
+    ],
+    ids=["ctx", "setup_context", "any number", "forward is inherited"],
+)
+def test_the_inputs_of_a_function_are_known(methods: str, inputs: tuple[str, ...]) -> None:
+    head = "import torch\nclass F(torch.autograd.Function):\n"
+    (rule,) = rules_in(f"{head}    {methods}\n    def backward(ctx, g): return g, None\n")
+    assert rule.inputs == inputs

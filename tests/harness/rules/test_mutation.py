@@ -121,3 +121,12 @@ def test_the_code_of_a_mutant_is_that_of_its_text(end: str) -> None:
             assert instructions(patched.codes["ops.py"]) == instructions(whole)
             count += 1
     assert count >= 5
+
+
+def test_values_that_are_equal_are_not_exchanged() -> None:
+    patch = "@@ rule @@\n-$...a, $x, $...b, $y, $...c = $s\n+$...a, $y, $...b, $x, $...c = $s"
+    text = "def f_backward(g, saved):\n    {}\n    return g\n"
+    assert changes(patch, text.format("a, b = zero, zero")) == []
+    assert changes(patch, text.format("zero, zero = saved")) == []
+    found = [after for _, _, after in changes(patch, text.format("a, b, c = zero, zero, g"))]
+    assert found == ["c, b, a = zero, zero, g", "a, c, b = zero, zero, g"]
