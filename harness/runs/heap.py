@@ -149,7 +149,7 @@ class Heap:
             pending.extend(self._remember(label, value))
 
     def restore(self) -> None:
-        """Give everything the contents that it had."""
+        """Restore the contents of everything."""
         for undo in self._undo:
             undo()
 
