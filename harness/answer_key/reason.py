@@ -167,7 +167,7 @@ def _equal_values(one: _Replaced, neutral: tuple[str, str] | None) -> Message:
         )
     if one.old.count > 1 and any(value != values[0] for value in values):
         return message(
-            "here both are the same each of the {count} times; first {value}",
+            "here both are the same all {count} times; the first time {value}",
             count=one.old.count,
             value=first,
         )
@@ -193,7 +193,7 @@ def _constant(part: Part) -> str | None:
 
 
 def _tests(run: Run, replaced: Sequence[_Replaced]) -> dict[str, Part]:
-    """Return the tests that only this engine makes, by what makes them change nothing."""
+    """Return the tests that only this engine makes, by the value with which they change nothing."""
     operands = {f"{one.key}.{number}" for one in replaced for number in "01"}
     return {k: part for k, part in run.parts.items() if not part.other and k not in operands}
 
@@ -217,7 +217,7 @@ SHORT = 6
 
 
 def _of_walks(broken: Sequence[TraceStep], graph: WalkGraph) -> Message:
-    """Return in what the backward walks are the same, or how often a node is visited instead."""
+    """Return how the backward walks agree, or how often a node is visited instead."""
     correct = list(graph.steps.values())
     if not broken or not correct or len(backward_passes(correct)) > 1:
         return EMPTY

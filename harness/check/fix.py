@@ -1,4 +1,4 @@
-"""A draft of a patch from an upstream fix: a unified diff, turned round.
+"""A draft of a patch from an upstream fix: a unified diff, reversed.
 
 What the fix removed is what the break writes again. Each group of changed lines becomes a hunk,
 with as many lines of context as it takes to make both sides whole statements.
@@ -41,7 +41,7 @@ class Fix:
 
 @dataclass
 class _Change:
-    """A hunk of a diff: its rows, turned round, and the definition that its header names."""
+    """A hunk of a diff: its rows, reversed, and the definition that its header names."""
 
     path: Path
     line: int
@@ -61,7 +61,7 @@ def read_fix(path: Path, *, as_operator: bool) -> Fix:
         for hunk in _hunks(change, left_out):
             hunks.append(_as_operator(hunk) if as_operator else hunk)
     if not hunks:
-        problem = message("nothing in {file} can be turned round", file=path)
+        problem = message("nothing in {file} can be reversed", file=path)
         raise UsageError(lines([problem, *left_out.values()]), "write the patch in the page")
     return Fix(tuple(dict.fromkeys(hunks)), tuple(left_out.values()))
 
@@ -70,7 +70,7 @@ def read_fix(path: Path, *, as_operator: bool) -> Fix:
 
 
 def _changes(path: Path, left_out: dict[str, Message]) -> Iterator[_Change]:
-    """Yield the hunks of files that are Python, and no tests."""
+    """Yield the hunks of Python files that are not tests."""
     rows = read_text(path, LARGEST).splitlines()
     old = new = ""
     number = found = 0
@@ -107,7 +107,7 @@ def _name(row: str) -> str:
 def _read_rows(
     path: Path, rows: Sequence[str], number: int, header: re.Match[str], change: _Change
 ) -> int:
-    """Read a hunk, as long as its header says; return the position behind it."""
+    """Read a hunk of the length in its header; return the position after it."""
     missing = {"-": int(header[1] or 1), "+": int(header[2] or 1)}
     while any(missing.values()):
         row = rows[number].rstrip("\r") if number < len(rows) else None
@@ -186,7 +186,7 @@ def _windows(rows: Sequence[str], start: int, end: int) -> Iterator[tuple[int, i
 
 
 def _sides(rows: Sequence[str]) -> tuple[str, str]:
-    """Return the code before and after, dedented alike."""
+    """Return the code before and after, dedented by the same amount."""
     rows = _dedented(rows)
     before, after = ("\n".join(r[1:] for r in rows if r[0] in f" {sign}") for sign in "-+")
     return before, after
@@ -251,7 +251,7 @@ def _scope(change: _Change, first: int, margin: int) -> str:
 
 
 def _as_operator(hunk: DraftHunk) -> DraftHunk:
-    """Return a hunk for any rule: what the code calls its arrays does not matter."""
+    """Return a hunk for any rule, whatever names the code gives its arrays."""
     before = _sides(hunk.rows)[0]
     side = "forward" if hunk.scope.rpartition(".")[2] in _FORWARD else "backward"
     wildcards = {
@@ -263,7 +263,7 @@ def _as_operator(hunk: DraftHunk) -> DraftHunk:
 
 
 def _variables(tree: ast.Module) -> list[str]:
-    """Return the names that are neither called, nor modules or the context of a rule."""
+    """Return the names that are not called, and are neither modules nor the context of a rule."""
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     kept = {"ctx", "self", "cls", "np", "numpy", "jnp", "jax", "torch", "math", "F"}
     kept |= {function.id for function in calls if isinstance(function, ast.Name)}

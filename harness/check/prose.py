@@ -130,7 +130,7 @@ OF_TRAINING = re.compile(
     re.I,
 )
 A_BOUND = re.compile(r"\b(at most|no more than)\b", re.I)
-"""What a page often says of every input although only some inputs show it."""
+"""What a page often says of every input although it holds only for some."""
 
 CONDITION = re.compile(
     r"`|\]\(|\b(if|where|when|unless|until|once|here|these|this|probes?|as long as|with|without)\b",

@@ -127,7 +127,7 @@ def _note_weak_isolation(arguments: Sequence[str]) -> None:
     if hosts and hosts.not_granted and shown:
         say = _language(arguments)
         note = say(
-            "this system grants no namespaces, so an engine, a page or a suite could read and "
+            "this system allows no namespaces, so an engine, a page or a suite could read and "
             "change all your files; see {document}",
             document=DOCUMENTS / "safety.md",
         )

@@ -288,7 +288,7 @@ def check_answer(typed: str, question: Asked, say: Language) -> None:
         read_prediction(typed, say)
     elif _asks_for_numbers(question) and not (_numbers(typed) or _plain(typed) in _words(say)):
         raise ValueError(
-            say("Type a number or several, such as 3, 1/3 or [1, 2]; ? shows the code")
+            say("Type one or more numbers, such as 3, 1/3 or [1, 2]; ? shows the code")
         )
 
 

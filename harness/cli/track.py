@@ -41,7 +41,7 @@ def start(
         int | None,
         typer.Argument(
             metavar="[N]",
-            help="The number of a page on the track to begin with; 0 is about the engine itself.",
+            help="The number of the track's page to begin with; 0 is about the engine itself.",
         ),
     ] = None,
     breaks: Breaks = None,

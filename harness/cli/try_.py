@@ -25,7 +25,7 @@ def try_code(
     page: PageId,
     code: Annotated[
         str | None,
-        typer.Option("-c", metavar="CODE", help="Run this code, and ask for no other."),
+        typer.Option("-c", metavar="CODE", help="Run this code instead of opening a prompt."),
     ] = None,
     probe: Annotated[
         str | None,

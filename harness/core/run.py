@@ -258,7 +258,7 @@ class PartValue(msgspec.Struct, frozen=True, array_like=True):
 
     digest: Digest
     shape: tuple[int, ...] | None
-    """That of an array; None for any other value."""
+    """The shape of an array; None for any other value."""
     numbers: list[float] = []
     """The first numbers of an array; one number if all are equal."""
     text: Name = ""
@@ -267,7 +267,7 @@ class PartValue(msgspec.Struct, frozen=True, array_like=True):
     is_tensor: bool = False
     """Whether it is a tensor, which has a graph as well as numbers."""
     is_other: bool = False
-    """Whether it is the very object that the other text names in its place."""
+    """Whether it is the same object that the other text names in its place."""
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):

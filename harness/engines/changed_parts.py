@@ -1,4 +1,4 @@
-"""The parts of expressions that a patch changes, old beside new: where their values are recorded.
+"""The parts of expressions that a patch changes, old and new, whose values are recorded.
 
 Both texts of a site are compared as syntax trees, down to the smallest expressions that differ and
 have a value of their own: of ``unbroadcast(g * b, a.shape)`` and ``unbroadcast(g * a, a.shape)``,
@@ -64,7 +64,7 @@ def _in_block(own: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> Iterator[Ch
 
 
 def _in_replaced(own: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> Iterator[ChangedPart]:
-    """Yield the parts of statements that take each other's place."""
+    """Yield the parts of statements that replace each other."""
     if len(own) == len(other):
         for pair in zip(own, other, strict=True):
             yield from _in_statements(*pair)
@@ -159,7 +159,7 @@ def _parts(own: ast.AST, other: ast.AST) -> list[ChangedPart] | None:
 
 
 def _is_form(node: ast.AST) -> bool:
-    """Whether a node reads the form of an array, which says more than the array."""
+    """Whether a node reads the shape, size or dtype of an array, which says more than the array."""
     match node:
         case ast.Attribute(attr="shape" | "ndim" | "size" | "dtype"):
             return True

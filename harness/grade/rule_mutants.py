@@ -115,7 +115,7 @@ class _Blank:
         self._known: dict[int, tuple[CodeType, CodeType]] = {}
 
     def without_lines(self, code: CodeType) -> CodeType:
-        """Return the code of a file, in which no line number tells mutants apart."""
+        """Return the code of a file, without the line numbers that would tell mutants apart."""
         constants = [self._of(one) if isinstance(one, CodeType) else one for one in code.co_consts]
         return without_lines(code.replace(co_consts=())).replace(co_consts=tuple(constants))
 

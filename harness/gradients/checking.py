@@ -64,12 +64,12 @@ def check_rule(
     skip: Collection[str] = (),
     raise_exception: bool = True,
 ) -> bool:
-    """Check the backward rule of a function of PyTorch, also where gradcheck does not look.
+    """Check the backward rule of a PyTorch function, also where gradcheck does not look.
 
     `torch.autograd.gradcheck` compares the Jacobian with finite differences, for contiguous
     cotangents, in float64, with all inputs as they are passed. `check_rule` begins with it, and
-    then varies what a model varies: layout and dtype of the cotangent, and which inputs need a
-    gradient. The checks run in this order, and the first that fails is reported:
+    then varies what a model varies: the layout and dtype of the cotangent, and which inputs need
+    a gradient. The checks run in this order, and the first that fails is reported:
 
     ============ ==================================================================================
     `written`    The backward pass writes into no input, output, saved tensor or cotangent; the
@@ -104,7 +104,7 @@ def check_rule(
     inputs : sequence
         Its arguments. Floating-point tensors are copied, and converted to float64; your tensors
         are never changed. Gradients are checked for those with `requires_grad=True`. Tensors can
-        have any shape, but are best small (some ten elements), with distinct lengths, and distinct
+        have any shape, but are best small (about ten elements), with distinct lengths, and distinct
         values that are away from kinks and ties. Other arguments are passed as they are.
     optional : collection of int, default: ()
         Numbers of inputs that may be None. Those whose parameter has the default None are tried

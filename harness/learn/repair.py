@@ -75,7 +75,7 @@ class Repair(msgspec.Struct, frozen=True):
     """The files with the bug, in the folder."""
     state: RepairState
     judged: int
-    """The number of probes that were run; 0 for a right repair whose code is the original one."""
+    """The number of probes that were run; 0 for a right repair whose code equals the original."""
     differences: list[CopyDifference]
     diff: str = ""
     """From the original to a right repair; empty if they are equal."""

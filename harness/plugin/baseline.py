@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """The code of the mutant's site, and what replaces it."""
     after: str = ""
     number: _Number = 1
-    """Which one it is of several mutants that are otherwise the same, in the order of the lines."""
+    """The position, by line, among mutants that are otherwise the same."""
     equivalent: str = ""
     """Why no test can notice it; empty if one could."""
 
@@ -207,7 +207,7 @@ class Baseline:
         """Why it could not be updated."""
 
     def apply(self, report: SuiteReport, scope: Scope, *, complete: bool) -> SuiteReport:
-        """Return the result with what the baseline says of it; write the file if that was asked.
+        """Return the result with what the baseline says of it; write the file if requested.
 
         The file is left as it is if the result is not `complete`.
         """
@@ -230,7 +230,7 @@ class Baseline:
 
     @property
     def problems(self) -> Iterator[str]:
-        """Why the run fails because of it."""
+        """Why the baseline makes the run fail."""
         if self.problem:
             yield self.problem
         elif self.comparison and not self.update and (new := self.comparison.new):
@@ -239,7 +239,7 @@ class Baseline:
 
     @property
     def notes(self) -> Iterator[str]:
-        """What else there is to say about it."""
+        """What else the summary says about the baseline."""
         if self.comparison is None or self.problem:
             return
         new, stale = self.comparison.new, self.comparison.stale

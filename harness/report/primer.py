@@ -251,7 +251,7 @@ def _slips(clean: Pass, say: Language) -> Step:
     question = Question(
         PRIMER_QUESTIONS[3],
         say(
-            "Without them, `x.grad` is {gradient}. With which one is it another number?",
+            "Without them, `x.grad` is {gradient}. Which one changes this number?",
             gradient=number(clean["x"].grad),
         ),
         ", ".join(wrong),
@@ -338,7 +338,7 @@ def _minigrad(pages_of: SlipPages, say: Language) -> Step:
         Code(f"{rule}\n{primer.rule_of_mul()}\n"),
         Prose(
             say(
-                "One word is new: `unbroadcast` makes the gradient as large as its operand, if "
+                "One word is new: `unbroadcast` gives the gradient its operand's shape, if "
                 "the operands are arrays of different shapes."
             )
         ),

@@ -236,7 +236,7 @@ def _show_work(console: Screen, folder: Path, files: list[str], check: str) -> N
 
 def _show_right(console: Screen, repair: Repair) -> None:
     say = console.say
-    line = say("Repaired: the code is the original one.")
+    line = say("Repaired: the code equals the original.")
     if repair.judged:
         line = say(
             "Repaired: correct on all {count} probes that run the code, without new alarms.",

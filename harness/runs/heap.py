@@ -153,7 +153,7 @@ class Heap:
         return all(id(one) in self._seen and not isinstance(one, np.ndarray) for one in values)
 
     def restore(self) -> None:
-        """Give everything the contents that it had."""
+        """Restore the contents of everything."""
         for undo in self._undo:
             undo()
 

@@ -1,4 +1,4 @@
-"""Other arguments for a call, which may show a difference that those of the tests hide.
+"""Other arguments for a call, which may show a difference that the tests' arguments hide.
 
 Each variation changes one thing: the numbers of the cotangent, its layout, the numbers in arrays
 that the call writes, those of all other arrays as well, which input needs a gradient, or whether

@@ -56,7 +56,7 @@ def test_a_break_is_repaired_in_a_terminal(folder_of_few_pages: Path) -> None:
     copy.write_text(before.replace("# ", "#  ", 1), encoding="utf-8")
     right = dialogue(["fix", page, "--check"], program=light)
     assert right.status == 0, right.shown
-    assert any(line == "Repaired: the code is the original one." for line in right.lines)
+    assert any(line == "Repaired: the code equals the original." for line in right.lines)
     assert "Changes from the original to your copy:" in right.lines
     assert any(line.startswith("Why     ") for line in right.lines)
     assert original() == before

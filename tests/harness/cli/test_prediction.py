@@ -166,7 +166,7 @@ def test_what_cannot_be_an_answer_is_not_counted_as_a_wrong_one(
 def test_a_letter_is_not_read_as_a_number() -> None:
     report = msgspec.structs.replace(report_of(), questions=[question("4")])
     _, lines = predicted(report, ["square"], "", "", "d", "4")
-    assert any(line.strip().startswith("Type a number or several") for line in lines)
+    assert any(line.strip().startswith("Type one or more numbers") for line in lines)
     assert any(line.strip() == "right: 4  It is so." for line in lines)
 
 
