@@ -1,6 +1,7 @@
 """Fixtures for the tests of the harness."""
 
 import importlib
+import importlib.util
 import pkgutil
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from harness.pages import catalogue
 from tests.harness.command import hide_oracles
 from tests.harness.few_pages import write_few_pages
 
-# A module that is first imported while a test has replaced a name would keep the replacement.
-for _module in pkgutil.walk_packages(harness.__path__, "harness."):
-    if not _module.name.endswith("__main__"):
+# A module that is first imported while a test has replaced a name would keep the replacement. The
+# room `gradients` cannot be imported without PyTorch.
+_WITHOUT = () if importlib.util.find_spec("torch") else ("harness.gradients",)
+for _module in pkgutil.walk_packages(harness.__path__, "harness.", onerror=lambda _: None):
+    if not _module.name.endswith("__main__") and not _module.name.startswith(_WITHOUT):
         importlib.import_module(_module.name)
 
 
