@@ -102,12 +102,17 @@ def _wrong_use(error: Any, option: Any) -> UsageError:
 
 def _wrong_value(error: Any, command: Any, arguments: Sequence[str]) -> UsageError:
     """Return the error for a value that is not a number, or is too small."""
-    name = error.param.opts[0]
-    values = [
-        argument if before == name else argument.removeprefix(f"{name}=")
-        for before, argument in pairwise(["", *arguments])
-        if before == name or argument.startswith(f"{name}=")
-    ]
+    if error.param.param_type_name == "argument":
+        name = _form(error.param).strip("[]")
+        place = [one.name for one in _arguments(command)].index(error.param.name)
+        values = _values_of_arguments(command, arguments)[place : place + 1]
+    else:
+        name = error.param.opts[0]
+        values = [
+            argument if before == name else argument.removeprefix(f"{name}=")
+            for before, argument in pairwise(["", *arguments])
+            if before == name or argument.startswith(f"{name}=")
+        ]
     value = shortened(values[-1], _LONGEST) if values else error.message
     problem = message("`{option}` cannot be `{value}`", option=name, value=value)
     hint = get_type_hints(unwrap(command.callback), include_extras=True)
@@ -124,6 +129,16 @@ def _wrong_value(error: Any, command: Any, arguments: Sequence[str]) -> UsageErr
         case _:
             remedy = message("give a number that is at least {least}", least=f"{least:g}")
     return UsageError(problem, remedy)
+
+
+def _values_of_arguments(command: Any, arguments: Sequence[str]) -> list[str]:
+    """Return what is neither an option nor the value of one, after the command's name."""
+    options = _options(command)
+    return [
+        argument
+        for before, argument in pairwise(arguments)
+        if not argument.startswith("-") and (before not in options or options[before].is_flag)
+    ]
 
 
 def _options(command: Any) -> dict[str, Any]:

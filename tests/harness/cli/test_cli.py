@@ -251,6 +251,7 @@ def test_a_break_that_does_not_apply_says_what_comes_nearest_and_ends_with_1(
             "`--limit` cannot be `x`\n  remedy: give a whole number",
         ),
         (["cohort", "a", "--submission-limit", "0"], "remedy: give a number that is at least 1"),
+        (["start", "--lang", "en", "two"], "`N` cannot be `two`\n  remedy: give a whole number"),
         (["break", "a", "--seeds", "1.5"], "cannot be `1.5`\n  remedy: give a whole number\n"),
     ],
 )
