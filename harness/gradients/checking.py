@@ -136,13 +136,14 @@ def check_rule(
         If a check fails; an AssertionError. The message names the check, the input, the cotangent,
         the two numbers that differ most, and a likely cause.
     ValueError
-        If no input requires a gradient, an input is complex or not strided, `fn` is random, or
-        `skip` or `optional` name what does not exist.
+        If no input requires a gradient, an input is complex or not strided, `fn` returns no
+        floating-point tensor or is random, or `skip` or `optional` name what does not exist.
 
     Notes
     -----
-    If the function has n inputs and m outputs (elements), it is called about 2 n (n + m) times for
-    second derivatives, and m + 2 n times for the rest.
+    If k inputs that require a gradient have n elements together, and the outputs m, the function
+    is called about 2 k (n + m) times for second derivatives, and some tens of times more than
+    2 n + m for the rest. Inputs that may be None add the same again, without second derivatives.
     """
     subject = _subject(fn, inputs, seed)
     settings = Settings(optional, dtypes, autocast, eps, atol, rtol)
@@ -162,8 +163,7 @@ def check_rule(
 
 
 def _subject(fn: Callable[..., Any], inputs: Sequence[Any], seed: int) -> Subject:
-    if is_tensor(inputs):
-        inputs = (inputs,)
+    inputs = (inputs,) if is_tensor(inputs) else tuple(inputs)
     wanted = tuple(n for n, value in enumerate(inputs) if is_tensor(value) and value.requires_grad)
     if not wanted:
         raise ValueError("no input requires a gradient: pass tensors with requires_grad=True")
@@ -178,6 +178,11 @@ def _subject(fn: Callable[..., Any], inputs: Sequence[Any], seed: int) -> Subjec
         for number in range(SEEDS):
             torch.manual_seed(number)
             calls.append(subject.run().outputs)
+    if not calls[0]:
+        raise ValueError(
+            "fn returns no floating-point tensor: let it return a tensor, or a tuple or list with "
+            "tensors"
+        )
     if not all(len(one) == len(calls[0]) and all(map(same, one, calls[0])) for one in calls):
         raise ValueError(
             "fn is random: two calls with the same inputs differ. Switch dropout off, or call "
@@ -222,8 +227,9 @@ def _written(subject: Subject, _: Settings) -> None:
         trial = subject.run()
     for number in subject.wanted:
         given, before = trial.given[number], subject.inputs[number]
-        known = given.grad_fn.name() != "CloneBackward0"  # else it is the copy that we made
-        if not known and not same(given.detach(), before):
+        function = given.grad_fn  # of the copy that we made, unless autograd knows of the writing
+        is_ours = function is not None and function.name() == "CloneBackward0"
+        if is_ours and not same(given.detach(), before):
             cause = "ctx.mark_dirty is missing, or a copy is"
             raise RuleError(name, f"the forward pass writes into input {number}", (), cause)
     cotangents = [cotangent.clone() for cotangent in subject.cotangents]

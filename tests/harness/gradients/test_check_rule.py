@@ -233,6 +233,22 @@ def test_arguments_that_are_not_valid(inputs: Any, options: Any, message: str) -
         check_rule(Mul.apply, inputs, **options)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: {"y": 2 * x}, lambda x: [[2 * x]], lambda x: x * 1j, torch.argmax, lambda _: None],
+    ids=["dictionary", "nested", "complex", "integer", "nothing"],
+)
+def test_a_function_of_which_nothing_could_be_checked_is_refused(function: Any) -> None:
+    with pytest.raises(ValueError, match="fn returns no floating-point tensor: let it return a"):
+        check_rule(function, (numbers(3),))
+
+
+def test_an_input_that_is_detached_in_place_has_a_wrong_gradient() -> None:
+    with pytest.raises(RuleError, match="the gradient of input 0 is wrong") as caught:
+        check_rule(lambda x: 2 * x.detach_(), (numbers(3),))
+    assert caught.value.check == "gradcheck"
+
+
 def test_the_inputs_are_not_changed_and_may_be_single() -> None:
     inputs = numbers(2, 3, dtype=torch.float32), numbers(2, 3, dtype=torch.float32)
     before = [one.detach().clone() for one in inputs]
