@@ -298,7 +298,7 @@ def _explain(subject: Subject, settings: Settings) -> None:
     for number in subject.run().differentiable or range(len(subject.shapes)):
         rows, shape = subject.jacobian[number], subject.shapes[number].shape
         for index, leaf in enumerate(subject.wanted):
-            actual = torch.stack([g[index] for _, g in rows]) if rows else torch.zeros(0)
+            actual = torch.stack([row[index] for row in rows]) if rows else torch.zeros(0)
             numeric = _numeric(subject, number, index, settings.eps)
             bound = settings.atol + settings.rtol * numeric.abs()
             excess = (actual - numeric).abs() - bound
@@ -349,8 +349,7 @@ def _layouts(subject: Subject, _: Settings) -> None:
     for number, cotangent in enumerate(subject.cotangents):
         others = [torch.zeros_like(one) for one in subject.cotangents]
         of = f" of output {number}" if len(others) > 1 else ""
-        first = [("contiguous", cotangent.clone())]
-        for layout, one in (*first, *layouts(cotangent)):
+        for layout, one in layouts(cotangent):
             cotangents = [*others[:number], one, *others[number + 1 :]]
             when = f"for a random cotangent{of} that is {layout}"
             cause = "the strides of the cotangent are ignored: .contiguous() is missing"
