@@ -170,6 +170,24 @@ class Bias(Function):
         return 2 * g[0] if ctx.needs_input_grad[1] else slope * g[0], g[0]
 
 
+class Halves(Function):
+    """An output without elements, and one with a wrong gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:  # noqa: ARG004
+        return x.clone(), 2 * y
+
+    @staticmethod
+    def backward(ctx: Any, *g: Any) -> Any:  # noqa: ARG004
+        return g[0], 3 * g[1]
+
+
+def test_what_has_no_elements_does_not_hide_the_wrong_gradient() -> None:
+    with pytest.raises(RuleError, match="input 1 is wrong for the cotangent of output 1") as caught:
+        check_rule(Halves.apply, (numbers(0, 2), numbers(3)))
+    assert "1.5 times" in str(caught.value)
+
+
 def test_none_for_an_optional_input() -> None:
     with pytest.raises(RuleError, match="if input 1 is None") as caught:
         check_rule(Bias.apply, (numbers(3), numbers(3)), skip=["frozen"])
