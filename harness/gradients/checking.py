@@ -145,21 +145,30 @@ def check_rule(
     is called about 2 k (n + m) times for second derivatives, and some tens of times more than
     2 n + m for the rest. Inputs that may be None add the same again, without second derivatives.
     """
-    subject = _subject(fn, inputs, seed)
+    with _recording():
+        subject = _subject(fn, inputs, seed)
     settings = Settings(optional, dtypes, autocast, eps, atol, rtol)
     if unknown := sorted(set(skip) - set(CHECKS)):
         raise ValueError(f"skip: no check is called {unknown[0]!r}; they are {', '.join(CHECKS)}")
     if wrong := [n for n in optional if n not in range(len(subject.inputs))]:
         raise ValueError(f"optional: there is no input {wrong[0]}")
     try:
-        for name, check in CHECKS.items():
-            if name not in skip:
-                check(subject, settings)
+        with _recording():
+            for name, check in CHECKS.items():
+                if name not in skip:
+                    check(subject, settings)
     except RuleError:
         if raise_exception:
             raise
         return False
     return True
+
+
+@contextmanager
+def _recording() -> Iterator[None]:
+    """Let autograd record, also inside the caller's `torch.no_grad()` or `inference_mode()`."""
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        yield
 
 
 def _subject(fn: Callable[..., Any], inputs: Sequence[Any], seed: int) -> Subject:
@@ -189,6 +198,14 @@ def _subject(fn: Callable[..., Any], inputs: Sequence[Any], seed: int) -> Subjec
             "torch.manual_seed in fn"
         )
     return subject
+
+
+def _require_outputs(check: str, subject: Subject, trial: Trial, when: str) -> None:
+    """Raise RuleError if a call returns more or fewer tensors than the first one."""
+    usual, found = len(subject.shapes), len(trial.outputs)
+    if found != usual:
+        problem = f"the number of floating-point outputs is {found} {when}, otherwise {usual}"
+        raise RuleError(check, problem)
 
 
 @contextmanager
@@ -379,6 +396,7 @@ def _frozen(subject: Subject, _: Settings) -> None:
             actual = trial.gradients(subject.cotangents)
         _compare(name, subject, actual, subject.cotangents, when, cause, kept)
     trial = subject.run(wanted=())
+    _require_outputs(name, subject, trial, "if no input needs a gradient")
     for number, (now, before) in enumerate(zip(trial.outputs, subject.shapes, strict=True)):
         if gap := difference(now, before, EXACT * largest(before)):
             problem = f"output {number} differs if no input needs a gradient"
@@ -480,6 +498,7 @@ def _approximate(
         trial = subject.run(inputs, context=context)
     except Exception:  # the function does not support this dtype
         return
+    _require_outputs(check, subject, trial, when)
     cause = "a cast is missing"
     if check == "autocast":
         cause = "torch.amp.custom_fwd and torch.amp.custom_bwd are missing, or a cast is"

@@ -267,6 +267,30 @@ def test_an_input_that_is_detached_in_place_has_a_wrong_gradient() -> None:
     assert caught.value.check == "gradcheck"
 
 
+@pytest.mark.parametrize(
+    ("function", "check", "words"),
+    [
+        (lambda x: (x * 2, x) if x.requires_grad else x * 2, "frozen",
+         "outputs is 1 if no input needs a gradient, otherwise 2"),
+        (lambda x: x * 2 if x.dtype == torch.double else x.long(), "dtypes",
+         "outputs is 0 in float32, otherwise 1"),
+    ],
+)  # fmt: skip
+def test_the_number_of_outputs_does_not_depend_on_the_call(
+    function: Any, check: str, words: str
+) -> None:
+    with pytest.raises(RuleError, match=words) as caught:
+        check_rule(function, (numbers(3),))
+    assert caught.value.check == check
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_autograd_may_be_switched_off_around_it(context: Any) -> None:
+    with context():
+        assert check_rule(Mul.apply, (numbers(3), numbers(3)))
+        assert not torch.is_grad_enabled()
+
+
 def test_the_inputs_are_not_changed_and_may_be_single() -> None:
     inputs = numbers(2, 3, dtype=torch.float32), numbers(2, 3, dtype=torch.float32)
     before = [one.detach().clone() for one in inputs]
