@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,7 @@ def is_equivalent(mutant: Mutant) -> bool:
     return any(mutant.id.startswith(name) for name in EQUIVALENT)
 
 
+@cache
 def mutants() -> list[Mutant]:
     """Return the mutants of the rules."""
     engine = Engine("rules", Dialect("rules"), ROOT, {"rules.py": RULES.read_text("utf-8")})

@@ -136,24 +136,27 @@ def check_rule(
         If a check fails; an AssertionError. The message names the check, the input, the cotangent,
         the two numbers that differ most, and a likely cause.
     ValueError
-        If no input requires a gradient, an input is complex or not strided, `fn` is random, or
-        `skip` or `optional` name what does not exist.
+        If no input requires a gradient, an input is complex or not strided, `fn` returns no
+        floating-point tensor or is random, or `skip` or `optional` name what does not exist.
 
     Notes
     -----
-    If the function has n inputs and m outputs (elements), it is called about 2 n (n + m) times for
-    second derivatives, and m + 2 n times for the rest.
+    If k inputs that require a gradient have n elements together, and the outputs m, the function
+    is called about 2 k (n + m) times for second derivatives, and some tens of times more than
+    2 n + m for the rest. Inputs that may be None add the same again, without second derivatives.
     """
-    subject = _subject(fn, inputs, seed)
+    with _recording():
+        subject = _subject(fn, inputs, seed)
     settings = Settings(optional, dtypes, autocast, eps, atol, rtol)
     if unknown := sorted(set(skip) - set(CHECKS)):
         raise ValueError(f"skip: no check is called {unknown[0]!r}; they are {', '.join(CHECKS)}")
     if wrong := [n for n in optional if n not in range(len(subject.inputs))]:
         raise ValueError(f"optional: there is no input {wrong[0]}")
     try:
-        for name, check in CHECKS.items():
-            if name not in skip:
-                check(subject, settings)
+        with _recording():
+            for name, check in CHECKS.items():
+                if name not in skip:
+                    check(subject, settings)
     except RuleError:
         if raise_exception:
             raise
@@ -161,9 +164,15 @@ def check_rule(
     return True
 
 
+@contextmanager
+def _recording() -> Iterator[None]:
+    """Let autograd record, also inside the caller's `torch.no_grad()` or `inference_mode()`."""
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        yield
+
+
 def _subject(fn: Callable[..., Any], inputs: Sequence[Any], seed: int) -> Subject:
-    if is_tensor(inputs):
-        inputs = (inputs,)
+    inputs = (inputs,) if is_tensor(inputs) else tuple(inputs)
     wanted = tuple(n for n, value in enumerate(inputs) if is_tensor(value) and value.requires_grad)
     if not wanted:
         raise ValueError("no input requires a gradient: pass tensors with requires_grad=True")
@@ -178,12 +187,25 @@ def _subject(fn: Callable[..., Any], inputs: Sequence[Any], seed: int) -> Subjec
         for number in range(SEEDS):
             torch.manual_seed(number)
             calls.append(subject.run().outputs)
+    if not calls[0]:
+        raise ValueError(
+            "fn returns no floating-point tensor: let it return a tensor, or a tuple or list with "
+            "tensors"
+        )
     if not all(len(one) == len(calls[0]) and all(map(same, one, calls[0])) for one in calls):
         raise ValueError(
             "fn is random: two calls with the same inputs differ. Switch dropout off, or call "
             "torch.manual_seed in fn"
         )
     return subject
+
+
+def _require_outputs(check: str, subject: Subject, trial: Trial, when: str) -> None:
+    """Raise RuleError if a call returns more or fewer tensors than the first one."""
+    usual, found = len(subject.shapes), len(trial.outputs)
+    if found != usual:
+        problem = f"the number of floating-point outputs is {found} {when}, otherwise {usual}"
+        raise RuleError(check, problem)
 
 
 @contextmanager
@@ -222,8 +244,9 @@ def _written(subject: Subject, _: Settings) -> None:
         trial = subject.run()
     for number in subject.wanted:
         given, before = trial.given[number], subject.inputs[number]
-        known = given.grad_fn.name() != "CloneBackward0"  # else it is the copy that we made
-        if not known and not same(given.detach(), before):
+        function = given.grad_fn  # of the copy that we made, unless autograd knows of the writing
+        is_ours = function is not None and function.name() == "CloneBackward0"
+        if is_ours and not same(given.detach(), before):
             cause = "ctx.mark_dirty is missing, or a copy is"
             raise RuleError(name, f"the forward pass writes into input {number}", (), cause)
     cotangents = [cotangent.clone() for cotangent in subject.cotangents]
@@ -292,11 +315,13 @@ def _explain(subject: Subject, settings: Settings) -> None:
     for number in subject.run().differentiable or range(len(subject.shapes)):
         rows, shape = subject.jacobian[number], subject.shapes[number].shape
         for index, leaf in enumerate(subject.wanted):
-            actual = torch.stack([g[index] for _, g in rows]) if rows else torch.zeros(0)
+            if not rows or not subject.inputs[leaf].numel():
+                continue
+            actual = torch.stack([row[index] for row in rows])
             numeric = _numeric(subject, number, index, settings.eps)
             bound = settings.atol + settings.rtol * numeric.abs()
             excess = (actual - numeric).abs() - bound
-            if not excess.numel() or not bool((excess > 0).any()):
+            if not bool((excess > 0).any()):
                 continue
             row, *place = (int(i) for i in torch.unravel_index(excess.argmax(), excess.shape))
             at = [int(i) for i in torch.unravel_index(torch.tensor(row), shape)]
@@ -343,8 +368,7 @@ def _layouts(subject: Subject, _: Settings) -> None:
     for number, cotangent in enumerate(subject.cotangents):
         others = [torch.zeros_like(one) for one in subject.cotangents]
         of = f" of output {number}" if len(others) > 1 else ""
-        first = [("contiguous", cotangent.clone())]
-        for layout, one in (*first, *layouts(cotangent)):
+        for layout, one in layouts(cotangent):
             cotangents = [*others[:number], one, *others[number + 1 :]]
             when = f"for a random cotangent{of} that is {layout}"
             cause = "the strides of the cotangent are ignored: .contiguous() is missing"
@@ -372,6 +396,7 @@ def _frozen(subject: Subject, _: Settings) -> None:
             actual = trial.gradients(subject.cotangents)
         _compare(name, subject, actual, subject.cotangents, when, cause, kept)
     trial = subject.run(wanted=())
+    _require_outputs(name, subject, trial, "if no input needs a gradient")
     for number, (now, before) in enumerate(zip(trial.outputs, subject.shapes, strict=True)):
         if gap := difference(now, before, EXACT * largest(before)):
             problem = f"output {number} differs if no input needs a gradient"
@@ -473,6 +498,7 @@ def _approximate(
         trial = subject.run(inputs, context=context)
     except Exception:  # the function does not support this dtype
         return
+    _require_outputs(check, subject, trial, when)
     cause = "a cast is missing"
     if check == "autocast":
         cause = "torch.amp.custom_fwd and torch.amp.custom_bwd are missing, or a cast is"

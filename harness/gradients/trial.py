@@ -131,8 +131,8 @@ class Subject:
         )
 
     @cached_property
-    def jacobian(self) -> list[list[tuple[Any, Tensors]]]:
-        """For each output, pairs of a one-hot cotangent and the rule's gradients for it."""
+    def jacobian(self) -> list[list[Tensors]]:
+        """For each output, the rule's gradients for each cotangent that is 1 in one place."""
         zeros = [torch.zeros_like(out) for out in self.shapes]
         table = []
         for number, zero in enumerate(zeros):
@@ -140,9 +140,8 @@ class Subject:
             for position in range(zero.numel()):
                 hot = torch.zeros_like(zero).reshape(-1)
                 hot[position] = 1
-                one = hot.reshape(zero.shape)
-                cotangents = [*zeros[:number], one, *zeros[number + 1 :]]
-                rows.append((one, self.run().gradients(cotangents)))
+                cotangents = [*zeros[:number], hot.reshape(zero.shape), *zeros[number + 1 :]]
+                rows.append(self.run().gradients(cotangents))
             table.append(rows)
         return table
 
@@ -157,7 +156,7 @@ class Subject:
             if cotangent is None:
                 continue
             flat = cotangent.to(torch.float64).reshape(-1)
-            for weight, (_, gradients) in zip(flat, rows, strict=True):
+            for weight, gradients in zip(flat, rows, strict=True):
                 for total, size, gradient in zip(sums, sizes, gradients, strict=True):
                     total += weight * gradient
                     size += (weight * gradient).abs()
@@ -186,15 +185,16 @@ def largest(values: Any) -> float:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Say whether two tensors are equal bit for bit, except that any NaN equals any NaN."""
+    """Say whether two tensors are equal, where any NaN equals any NaN, and 0 equals -0."""
     return first.shape == second.shape and bool(
         torch.allclose(first, second, rtol=0, atol=0, equal_nan=True)
     )
 
 
 def layouts(cotangent: Any) -> Iterator[tuple[str, Any]]:
-    """Yield cotangents of one shape in other layouts, each with the name of its layout."""
+    """Yield cotangents of one shape in several layouts, each with the name of its layout."""
     shape = cotangent.shape
+    yield "contiguous", cotangent.clone()
     if cotangent.ndim > 1:
         reverse = tuple(reversed(range(cotangent.ndim)))
         yield "transposed", cotangent.permute(reverse).contiguous().permute(reverse)

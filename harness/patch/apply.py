@@ -267,9 +267,7 @@ def _compiled(changes: Sequence[Edit], file: str, source: Source, patched: str) 
     """Compile the patched text, whose syntax tree must differ from the original's."""
     try:
         tree = quiet_parse(patched)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            code = compile(tree, file, "exec", dont_inherit=True)
+        code = _quiet_compile(tree, file)
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 1
         shown = patched.splitlines()[line - 1 : line] or [""]
@@ -300,23 +298,39 @@ def _compiled_in_place(
     To compile a long file takes a hundred times as long, and there may be hundreds of mutants.
     """
     first, last = source.line_of(changes[0].start), source.line_of(changes[-1].end)
-    tree, rows = _original_tree(source.text), source.text.split("\n")
-    for number, statement in enumerate(tree.body):
-        begin, end = _first_line(statement), statement.end_lineno or statement.lineno
-        beside = [*tree.body[max(number - 1, 0) : number], *tree.body[number + 1 : number + 2]]
-        is_alone = not any(_contains(one, begin) or _contains(one, end) for one in beside)
-        if begin <= first <= last <= end and is_alone and "\r" not in source.text:
-            behind = len(rows) - end
-            inside = patched.split("\n")[begin - 1 :]
-            text = "\n" * (begin - 1) + "\n".join(inside[: len(inside) - behind])
-            with suppress(SyntaxError, ValueError, RecursionError):
-                new = quiet_parse(text + "\n")
-                if len(new.body) == 1 and not _same_tree(new.body[0], statement, first):
-                    code = _exchanged(file, source.text, number, new.body[0])
-                    if code is not None:
-                        return code
-            break
-    return _compiled(changes, file, source, patched)
+    place = _alone_around(first, last, source.text)
+    if place is None:
+        return _compiled(changes, file, source, patched)
+    number, begin, end = place
+    rows, behind = patched.split("\n"), source.text.count("\n") + 1 - end
+    text = "\n" * (begin - 1) + "\n".join(rows[begin - 1 : len(rows) - behind])
+    code = None
+    with suppress(SyntaxError, ValueError, RecursionError):
+        new, old = quiet_parse(f"{text}\n").body, _original_tree(source.text).body[number]
+        if len(new) == 1 and not _same_tree(new[0], old, first):
+            code = _exchanged(file, source.text, number, new[0])
+    return code or _compiled(changes, file, source, patched)
+
+
+def _alone_around(first: int, last: int, text: str) -> tuple[int, int, int] | None:
+    """Return the number and the lines of the statement of a module that contains these lines.
+
+    None if there is none, or another statement is in one of its lines.
+    """
+    if "\r" in text:  # which may end a line, too
+        return None
+    spans = _spans(text)
+    for number, (begin, end) in enumerate(spans):
+        if begin <= first <= last <= end:
+            touched = [other for other in spans if other[0] <= end and begin <= other[1]]
+            return (number, begin, end) if len(touched) == 1 else None
+    return None
+
+
+@lru_cache(maxsize=16)
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Return the first and the last line of each statement of a module."""
+    return [(_first_line(one), one.end_lineno or one.lineno) for one in _original_tree(text).body]
 
 
 def _first_line(statement: ast.stmt) -> int:
@@ -331,14 +345,9 @@ def _exchanged(file: str, text: str, number: int, new: ast.stmt) -> CodeType | N
     """
     module, old = _original_code(file, text), _statement_code(file, text, number)
     code = _compiled_alone(new, file, text)
-    if (old.co_code, old.co_names, _constants(old)) != (
-        code.co_code,
-        code.co_names,
-        _constants(code),
-    ):
+    if _outside(old) != _outside(code):
         return None
-    before, after = _inner(old), _inner(code)
-    inner = _inner(module)
+    before, after, inner = _inner(old), _inner(code), _inner(module)
     for start in range(len(inner) - len(before) + 1):
         if before and inner[start : start + len(before)] == before:
             inner[start : start + len(before)] = after
@@ -354,15 +363,15 @@ def _inner(code: CodeType) -> list[CodeType]:
     return [one for one in code.co_consts if isinstance(one, CodeType)]
 
 
-def _constants(code: CodeType) -> list[str]:
-    return ["" if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+def _outside(code: CodeType) -> object:
+    """Return what code does itself, apart from the functions and classes inside it."""
+    constants = ["" if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return code.co_code, code.co_names, constants
 
 
 @lru_cache(maxsize=16)
 def _original_code(file: str, text: str) -> CodeType:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return compile(_original_tree(text), file, "exec", dont_inherit=True)
+    return _quiet_compile(_original_tree(text), file)
 
 
 @lru_cache(maxsize=1024)
@@ -376,10 +385,13 @@ def _compiled_alone(statement: ast.stmt, file: str, text: str) -> CodeType:
     Python compiles `np.sum(x)` in another way where `np` is imported.
     """
     imports = [one for one in _original_tree(text).body if isinstance(one, _IMPORTS)]
+    return _quiet_compile(ast.Module([*imports, statement], []), file)
+
+
+def _quiet_compile(tree: ast.Module, file: str) -> CodeType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = ast.Module([*imports, statement], [])
-        code: CodeType = compile(module, file, "exec", dont_inherit=True)
+        code: CodeType = compile(tree, file, "exec", dont_inherit=True)
     return code
 
 

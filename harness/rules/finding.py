@@ -23,7 +23,8 @@ from harness.rules.rule import Form, Rule, RuleFunction, Side
 LOOKED_FOR = message(
     "looked for subclasses of torch.autograd.Function, register_autograd, custom_vjp, defvjp, "
     "classes with `forward` and `backward` or with `compute` and `gradient`, closures named "
-    "`backward` or `vjp`, functions named `*_backward`, and lambdas of a cotangent (`lambda g:`)"
+    "`backward` or `vjp`, functions named `*_backward`, and, in files that contain `back`, "
+    "`grad`, `vjp`, `bwd` or `pull`, lambdas of a cotangent (`lambda g:`)"
 )
 
 _FORWARD, _BACKWARD = ("forward", "compute"), ("backward", "gradient", "vjp", "backward_var")
@@ -76,8 +77,9 @@ def find_rules(sources: Mapping[str, str]) -> list[Rule]:
 
 
 def _may_have_rules(text: str) -> bool:
-    words = ("back", "grad", "vjp", "bwd", "pull", "BACKWARD")
-    return any(word in text for word in words)
+    """Whether a file speaks of gradients: elsewhere, `lambda g: ...` is something else."""
+    lower = text.lower()
+    return any(word in lower for word in ("back", "grad", "vjp", "bwd", "pull"))
 
 
 def _rules_of(module: Module) -> list[Rule]:
@@ -329,18 +331,26 @@ def _gradients_of(owner: str, node: AnyFunction) -> list[str]:
 
 def _tables(module: Module) -> Iterator[_FoundRule]:
     """Yield a rule for each function in a dictionary of the module: `BACKWARD = {"mul": ...}`."""
+    for table, rules in _dictionaries(module):
+        pairs = zip(rules.keys, rules.values, strict=True)
+        for key, value in pairs if _TABLE.fullmatch(table) else ():
+            functions = list(_named(module, value, (), "backward", 0))
+            for one in functions:
+                one.cotangents = one.cotangents[:1]
+            is_rule = any(_USUAL.fullmatch(name) for o in functions for name in o.cotangents)
+            if is_rule and isinstance(key, ast.Constant | ast.Attribute | ast.Name):
+                name = str(key.value) if isinstance(key, ast.Constant) else dotted(key)
+                yield _FoundRule(f"{table}.{name}", Form.FUNCTION, functions)
+
+
+def _dictionaries(module: Module) -> Iterator[tuple[str, ast.Dict]]:
+    """Yield the dictionaries that the module assigns to a name."""
     for node in module.tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-            table = dotted(node.targets[0])
-            pairs = zip(node.value.keys, node.value.values, strict=True)
-            for key, value in pairs if _TABLE.fullmatch(table) else ():
-                functions = list(_named(module, value, (), "backward", 0))
-                for one in functions:
-                    one.cotangents = one.cotangents[:1]
-                is_rule = any(_USUAL.fullmatch(name) for o in functions for name in o.cotangents)
-                if is_rule and isinstance(key, ast.Constant | ast.Attribute | ast.Name):
-                    name = str(key.value) if isinstance(key, ast.Constant) else dotted(key)
-                    yield _FoundRule(f"{table}.{name}", Form.FUNCTION, functions)
+        match node:
+            case ast.Assign([target, *_], ast.Dict() as value):
+                yield dotted(target), value
+            case ast.AnnAssign(target, _, ast.Dict() as value):
+                yield dotted(target), value
 
 
 def _functions(module: Module) -> Iterator[_FoundRule]:

@@ -13,6 +13,7 @@ from harness.patch.notation import Patch
 from harness.patch.portable import loosen
 from harness.patch.reader import read_source
 from harness.patch.scope import Scope
+from harness.patch.side import quiet_parse
 from harness.patch.tree import Node, Source
 from harness.rules.rule import Rule, RuleFunction
 
@@ -54,9 +55,15 @@ def mutations(patch: Patch, rule: Rule, text: str) -> Iterator[tuple[RuleFunctio
 
 
 def _assigned(code: str) -> list[tuple[str, str]] | None:
-    """Return the targets of a parallel assignment, each with its value, in order; else None."""
-    with suppress(SyntaxError, ValueError):
-        match ast.parse(code.strip()).body:
+    """Return the targets of a parallel assignment, each with its value, in order; else None.
+
+    Also None if a value is a call: `a, b = saved.pop(), saved.pop()` assigns two values.
+    """
+    with suppress(SyntaxError):
+        tree = quiet_parse(code.strip())
+        if any(isinstance(node, ast.Call) for node in ast.walk(tree)):
+            return None
+        match tree.body:
             case [ast.Assign([ast.Tuple(names)], ast.Tuple(values))] if len(names) == len(values):
                 pairs = zip(map(ast.unparse, names), map(ast.unparse, values), strict=True)
                 return sorted(pairs)

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.core.message import shortened, some, visible
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.grade.suite import RuleChange
-from harness.report.grading.reasons import ORDER, why
+from harness.report.grading.reasons import ORDER, SHORT, why
 from harness.report.grading.text import (
     FEW,
     accepted,
@@ -49,18 +49,20 @@ def _lines(grade: Grade, rules: Sequence[Rule], verbose: int) -> Iterator[str]:
         yield from others
         yield "Nothing can be said about the rules until the tests pass every time they are run."
         return
-    yield _summary(grade, rules, grade.breaks or [])
-    yield from accepted(grade.breaks or ())
-    mutants = [mutant for mutant in grade.breaks or () if not mutant.is_accepted]
+    every = grade.breaks or []
+    mutants = [mutant for mutant in every if not mutant.is_accepted]
+    survivors = [mutant for mutant in mutants if mutant.fate == "survived"]
+    yield _summary(grade, rules, every)
+    yield from accepted(every)
     yield from uncounted(grade)
     if late := sum(mutant.timed_out is True for mutant in mutants):
         yield f"Killed only because the tests did not end in time: {late}"
-    yield from _survivors([one for one in mutants if one.fate == "survived"], verbose)
+    yield from _survivors(survivors, verbose)
     yield from _not_reached(mutants)
     for test, names in (grade.claims or {}).items():
         yield f"{test} does not kill every mutant of {', '.join(names)}, although its mark says so"
-    yield from _to_write(mutants)
-    yield from to_paste([one for one in mutants if one.fate == "survived"], rules)
+    yield from _to_write(survivors)
+    yield from to_paste(survivors, rules)
 
 
 def _summary(grade: Grade, rules: Sequence[Rule], mutants: Sequence[DisclosedBreak]) -> str:
@@ -89,9 +91,10 @@ def _survivors(survivors: Sequence[DisclosedBreak], verbose: int) -> Iterator[st
     width = max(len(_change(one).operator) for one in shown)
     groups: dict[str, list[DisclosedBreak]] = {}
     for mutant in shown:
-        groups.setdefault(why(mutant.reason) if mutant.reason else "", []).append(mutant)
+        reason = why(mutant.reason) if mutant.reason else SHORT["not-measured"]
+        groups.setdefault(reason, []).append(mutant)
     for reason, mutants in groups.items():
-        yield f"  {reason[:1].upper()}{reason[1:] or 'Not measured'}"
+        yield f"  {reason[:1].upper()}{reason[1:]}"
         for mutant in mutants:
             change = _change(mutant)
             code = " -> ".join(_difference(change.before, change.after or "nothing"))
@@ -122,17 +125,17 @@ def _not_reached(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
         yield f"Not reached by any test ({len(missed)}): {some(names, FEW)}"
 
 
-def _to_write(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
+def _to_write(survivors: Sequence[DisclosedBreak]) -> Iterator[str]:
     """Yield the tests that would kill most of the survivors, and the page to read."""
-    survivors = [one for one in mutants if one.fate == "survived" and kind_of(one) != "same"]
-    counts = Counter(_change(one).operator for one in survivors)
-    levels = {_change(one).operator: one.level or 0 for one in survivors}
-    tests = {_change(one).operator: _change(one).write for one in survivors}
-    first = sorted(counts, key=lambda operator: (-counts[operator], levels[operator], operator))
+    groups: dict[str, list[DisclosedBreak]] = {}
+    for mutant in survivors:
+        if kind_of(mutant) != "same":
+            groups.setdefault(_change(mutant).operator, []).append(mutant)
+    first = sorted(groups, key=lambda name: (-len(groups[name]), groups[name][0].level or 0, name))
     if first:
         yield "Tests to write:"
     for operator in first[:3]:
-        yield f"  {operator} ({counts[operator]}): {tests[operator]}"
+        yield f"  {operator} ({len(groups[operator])}): {_change(groups[operator][0]).write}"
     if first:
         yield f"next: harness show {first[0]}"
 
@@ -140,7 +143,7 @@ def _to_write(mutants: Sequence[DisclosedBreak]) -> Iterator[str]:
 def to_paste(survivors: Sequence[DisclosedBreak], rules: Sequence[Rule]) -> Iterator[str]:
     """Yield calls of `check_rule` for the PyTorch functions with the most survivors.
 
-    Mutants that gave the same numbers in every call are left out: it would not notice them either.
+    Mutants that gave the same numbers in every call are left out: they may be equivalent.
     """
     counts = Counter((one.file, _change(one).rule) for one in survivors if kind_of(one) != "same")
     found = [rule for rule in rules if rule.form is Form.TORCH and counts[rule.file, rule.name]]

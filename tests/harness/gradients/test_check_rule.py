@@ -170,6 +170,24 @@ class Bias(Function):
         return 2 * g[0] if ctx.needs_input_grad[1] else slope * g[0], g[0]
 
 
+class Halves(Function):
+    """An output without elements, and one with a wrong gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:  # noqa: ARG004
+        return x.clone(), 2 * y
+
+    @staticmethod
+    def backward(ctx: Any, *g: Any) -> Any:  # noqa: ARG004
+        return g[0], 3 * g[1]
+
+
+def test_what_has_no_elements_does_not_hide_the_wrong_gradient() -> None:
+    with pytest.raises(RuleError, match="input 1 is wrong for the cotangent of output 1") as caught:
+        check_rule(Halves.apply, (numbers(0, 2), numbers(3)))
+    assert "1.5 times" in str(caught.value)
+
+
 def test_none_for_an_optional_input() -> None:
     with pytest.raises(RuleError, match="if input 1 is None") as caught:
         check_rule(Bias.apply, (numbers(3), numbers(3)), skip=["frozen"])
@@ -231,6 +249,46 @@ def test_a_custom_op() -> None:
 def test_arguments_that_are_not_valid(inputs: Any, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_rule(Mul.apply, inputs, **options)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: {"y": 2 * x}, lambda x: [[2 * x]], lambda x: x * 1j, torch.argmax, lambda _: None],
+    ids=["dictionary", "nested", "complex", "integer", "nothing"],
+)
+def test_a_function_of_which_nothing_could_be_checked_is_refused(function: Any) -> None:
+    with pytest.raises(ValueError, match="fn returns no floating-point tensor: let it return a"):
+        check_rule(function, (numbers(3),))
+
+
+def test_an_input_that_is_detached_in_place_has_a_wrong_gradient() -> None:
+    with pytest.raises(RuleError, match="the gradient of input 0 is wrong") as caught:
+        check_rule(lambda x: 2 * x.detach_(), (numbers(3),))
+    assert caught.value.check == "gradcheck"
+
+
+@pytest.mark.parametrize(
+    ("function", "check", "words"),
+    [
+        (lambda x: (x * 2, x) if x.requires_grad else x * 2, "frozen",
+         "outputs is 1 if no input needs a gradient, otherwise 2"),
+        (lambda x: x * 2 if x.dtype == torch.double else x.long(), "dtypes",
+         "outputs is 0 in float32, otherwise 1"),
+    ],
+)  # fmt: skip
+def test_the_number_of_outputs_does_not_depend_on_the_call(
+    function: Any, check: str, words: str
+) -> None:
+    with pytest.raises(RuleError, match=words) as caught:
+        check_rule(function, (numbers(3),))
+    assert caught.value.check == check
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_autograd_may_be_switched_off_around_it(context: Any) -> None:
+    with context():
+        assert check_rule(Mul.apply, (numbers(3), numbers(3)))
+        assert not torch.is_grad_enabled()
 
 
 def test_the_inputs_are_not_changed_and_may_be_single() -> None:

@@ -244,6 +244,17 @@ def backward_order(groups, gradients):
     assert [one.name for one in find_rules({"a.py": text})] == ["backward_order"]
 
 
+@pytest.mark.parametrize("start", ["VJPS =", "GRADS =", "BACKWARD: dict[str, object] ="])
+def test_a_table_may_have_any_case_and_an_annotation(start: str) -> None:
+    (rule,) = find_rules({"a.py": f"def mul(g, a):\n    return g * a\n\n{start} {{'mul': mul}}\n"})
+    assert (rule.name, rule.cotangents) == (f"{start.split()[0].rstrip(':')}.mul", ("g",))
+
+
+def test_a_lambda_in_a_file_that_does_not_speak_of_gradients_is_not_a_rule() -> None:
+    text = "def sums(table):\n    return table.groupby('a').apply(lambda g: g.sum())\n"
+    assert find_rules({"a.py": text}) == []
+
+
 def test_a_table_of_other_functions_has_no_rules() -> None:
     assert find_rules({"a.py": "GRAD_NAMES = {'a': lambda x: x, 'b': len, **others}\n"}) == []
 

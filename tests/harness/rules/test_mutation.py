@@ -128,5 +128,9 @@ def test_values_that_are_equal_are_not_exchanged() -> None:
     text = "def f_backward(g, saved):\n    {}\n    return g\n"
     assert changes(patch, text.format("a, b = zero, zero")) == []
     assert changes(patch, text.format("zero, zero = saved")) == []
+    found = [
+        after for _, _, after in changes(patch, text.format("a, b = saved.pop(), saved.pop()"))
+    ]
+    assert found == ["b, a = saved.pop(), saved.pop()"]
     found = [after for _, _, after in changes(patch, text.format("a, b, c = zero, zero, g"))]
     assert found == ["c, b, a = zero, zero, g", "a, c, b = zero, zero, g"]
