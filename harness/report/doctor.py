@@ -136,7 +136,9 @@ def storage(diagnosis: Diagnosis) -> Iterator[str]:
             "the backward pass changes the gradient"
         )
     if found.draws:
-        yield "it draws from NumPy's global generator, but no gradient depends on what it draws"
+        is_all_right = all(item.verdict in ("fits", "lacks") for item in diagnosis.probes)
+        which = "gradient" if is_all_right else "right gradient"
+        yield f"it draws from NumPy's global generator, but no {which} depends on what it draws"
 
 
 # ----- Accumulation -----
