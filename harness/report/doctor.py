@@ -24,6 +24,7 @@ from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.doctor.roots import Feature, Use
 from harness.engines import SETTINGS
 from harness.engines.survey import CallingDoubt, Reducer
+from harness.experiment.conformance import SECOND_BACKWARD
 from harness.report.terminal import Screen, counted
 from harness.report.view import places
 
@@ -247,7 +248,7 @@ def _heading(defect: Defect) -> Text:
 def _witness(defect: Defect) -> Text:
     """Return the most basic probe that shows a defect, with its numbers or its failure."""
     others = f" (and {len(defect.probes)} more)" if defect.probes else ""
-    kind = "" if defect.kind == Use.SECOND_BACKWARD else f"{defect.kind}: "  # the heading says it
+    kind = "" if defect.kind == SECOND_BACKWARD else f"{defect.kind}: "  # the heading says it
     return Text.assemble(
         (f"{defect.probe}{others}: ", "dim"),
         (kind, "magenta"),
