@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -99,14 +99,10 @@ class BreakMatcher:
         candidates = [(page, results) for page in pages if (results := self._shown(page, root))]
         observed, op = self._observed, root.feature.op if root.feature else ""
         best = _best(candidates, root, observed.wrong, observed.right)
-        if best or not op:
-            return Explanation(*best) if best else Explanation((), frozenset())
-        best = _best(
-            candidates,
-            root,
-            *(observed.using(op, names) for names in (observed.wrong, observed.right)),
-        )
-        return Explanation(*best, only_in=op) if best else Explanation((), frozenset())
+        if best.pages or not op:
+            return best
+        wrong, right = (observed.using(op, names) for names in (observed.wrong, observed.right))
+        return replace(_best(candidates, root, wrong, right), only_in=op)
 
     @cached_property
     def _breaks(self) -> list[Page]:
@@ -184,8 +180,8 @@ def _best(
     root: Root,
     wrong: AbstractSet[str],
     right: AbstractSet[str],
-) -> tuple[tuple[Page, ...], frozenset[str]] | None:
-    """Return the breaks that explain most of the wrong probes, and these; None if none does.
+) -> Explanation:
+    """Return the breaks that explain most of the wrong probes.
 
     A break explains nothing if it shows on a probe that the engine gets right, or if it is like the
     engine on less than half of the finding.
@@ -198,12 +194,13 @@ def _best(
         if not any(results[name] == "other" for name in right):
             explained.append((page, {name: results[name] for name in names}))
     if not explained:
-        return None
+        return Explanation((), frozenset())
     most = max(_strength(results) for _, results in explained)
     best = [(page, results) for page, results in explained if _strength(results) == most]
     level = min(page.front.level for page, _ in best)
     lowest = [(page, results) for page, results in best if page.front.level == level]
-    return tuple(page for page, _ in lowest[:MOST_NAMED]), frozenset(lowest[0][1])
+    named = tuple(page for page, _ in lowest[:MOST_NAMED])
+    return Explanation(named, frozenset(lowest[0][1]))
 
 
 _LARGEST = 16 * 1024 * 1024

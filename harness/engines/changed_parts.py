@@ -197,6 +197,8 @@ def _children(own: object, other: object) -> list[tuple[ast.AST, ast.AST]] | Non
 def _is_value(node: ast.AST) -> bool:
     """Whether a node is an expression that is evaluated by itself."""
     is_read = isinstance(getattr(node, "ctx", None), ast.Load | None)
+    if isinstance(node, ast.Tuple) and any(isinstance(one, ast.Slice) for one in node.elts):
+        return False  # it is written only inside brackets: `1, a:b`
     return isinstance(node, ast.expr) and is_read and not isinstance(node, _OPAQUE)
 
 

@@ -24,6 +24,7 @@ from harness.doctor.diagnosis import Applicability, Application, Diagnosis
 from harness.doctor.roots import Feature, Use
 from harness.engines import SETTINGS
 from harness.engines.survey import CallingDoubt, Reducer
+from harness.experiment.conformance import SECOND_BACKWARD
 from harness.report.terminal import Screen, counted
 from harness.report.view import places
 
@@ -136,7 +137,9 @@ def storage(diagnosis: Diagnosis) -> Iterator[str]:
             "the backward pass changes the gradient"
         )
     if found.draws:
-        yield "it draws from NumPy's global generator, but no gradient depends on what it draws"
+        is_all_right = all(item.verdict in ("fits", "lacks") for item in diagnosis.probes)
+        which = "gradient" if is_all_right else "right gradient"
+        yield f"it draws from NumPy's global generator, but no {which} depends on what it draws"
 
 
 # ----- Accumulation -----
@@ -245,7 +248,7 @@ def _heading(defect: Defect) -> Text:
 def _witness(defect: Defect) -> Text:
     """Return the most basic probe that shows a defect, with its numbers or its failure."""
     others = f" (and {len(defect.probes)} more)" if defect.probes else ""
-    kind = "" if defect.kind == Use.SECOND_BACKWARD else f"{defect.kind}: "  # the heading says it
+    kind = "" if defect.kind == SECOND_BACKWARD else f"{defect.kind}: "  # the heading says it
     return Text.assemble(
         (f"{defect.probe}{others}: ", "dim"),
         (kind, "magenta"),

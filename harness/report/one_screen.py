@@ -144,7 +144,7 @@ MOST_OF_A_TEST = 6
 
 def _test_to_write(report: Report, say: Language) -> tuple[Table | None, Sequence[str]]:
     """Return what is said about the test to write, and its lines, ready to be pasted."""
-    imports, _, function = report.test.rpartition("\n\n")
+    imports, _, function = report.test.rpartition("\n\n\n")
     lines = function.strip("\n").splitlines()
     command = f"harness show {report.break_} --test"
     blind = ""

@@ -110,9 +110,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--of", type=int, default=150)
-    parser.add_argument("--engine", action="append")
+    parser.add_argument("--engine", action="append", choices=ENGINES)
     parser.add_argument("slice", type=int, nargs="*", metavar="FIRST LAST")
     options = parser.parse_args()
+    if len(options.slice) not in (0, 2):
+        parser.error("give both FIRST and LAST, or neither")
     first, last = options.slice or (1, options.of)
     chosen = drawn(options.of, options.engine or ENGINES, options.seed)
     counts = Counter[str]()

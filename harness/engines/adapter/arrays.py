@@ -52,6 +52,7 @@ class Adapter(Library):
         names = (*dialect.functions, module.__name__, top)
         self._creations: Creations | None = None
         self._modules = [importlib.import_module(name) for name in dict.fromkeys(names)]
+        self._package = importlib.import_module(top)
 
     def leaf(self, data: NumericArray) -> Any:
         """A tensor with a copy of `data` that requires a gradient."""
@@ -263,7 +264,7 @@ class Adapter(Library):
             ]
             if functions:
                 taking = [f for f in functions if set(options) <= (parameters_of(f) or {}).keys()]
-                exported = attribute_of(self._modules[-1], alias)
+                exported = attribute_of(self._package, alias)
                 candidates = taking or functions
                 return exported if exported in candidates else candidates[0]
         return None

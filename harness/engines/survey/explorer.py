@@ -382,8 +382,7 @@ def _stored_gradient(library: Adapter, leaf: Any) -> Any:
     """Return the attribute that the gradient is read from, before any conversion."""
     native = leaf.native
     tensor = native.flat[0] if library.dialect.kind == "scalars" else native
-    expression = library.dialect.gradient.removeprefix("None if t.grad is None else ")
-    attribute = re.match(r"t\.(\w+)", expression)
+    attribute = re.search(r"\bt\.(\w+)", library.dialect.gradient)  # also inside a guard
     return attribute_of(tensor, attribute[1]) if attribute else None
 
 

@@ -226,6 +226,20 @@ def test_of_several_functions_the_first_that_takes_the_options_is_called(
     assert adapter.function("nothing") is None
 
 
+def test_a_function_that_the_package_exports_comes_before_what_its_module_imports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    package, ops, tensor = (ModuleType(name) for name in ("own", "own.ops", "own.tensor"))
+    exec(SOUND, tensor.__dict__)  # noqa: S102  the tests' own text
+    package.relu = lambda x: x.relu()  # type: ignore[attr-defined]
+    ops.relu = tensor.relu = lambda x: np.maximum(x, 0)  # type: ignore[attr-defined]
+    for module in (package, ops, tensor):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    dialect = replace(HERE, module="own.tensor", functions=("own", "own.ops"))
+    adapter = open_library(dialect, tensor).module._adapter
+    assert adapter.function("relu") is package.relu
+
+
 METHODS_ALONE = (("def __add__", "def add"), ("def __mul__", "def mul"))
 
 

@@ -35,6 +35,8 @@ def parts(before: str, after: str) -> list[tuple[str, str, str]]:
         ("y = a.sum(axis=0)", "y = a.sum(axis=1)", [("a.sum(axis=0)", "a.sum(axis=1)", "")]),
         ("y = a.T.sum()", "y = a.sum()", [("a.T", "a", "")]),
         ("y = a.min()", "y = a.max()", [("a.min()", "a.max()", "")]),
+        ("y = a[:, 1:]", "y = a[:, :-1]", [("a[:, 1:]", "a[:, :-1]", "")]),
+        ("y = a[rows, b]", "y = a[:, b]", [("a[rows, b]", "a[:, b]", "")]),
         ("y = a + b", "y = a - b", [("a + b", "a - b", "")]),
         ("if a < b:\n        y = 1", "if a <= b:\n        y = 1", [("a < b", "a <= b", "")]),
         ("y = 1\n    y = 2", "y = 1", []),

@@ -261,6 +261,21 @@ def test_how_gradients_are_added_up_is_seen(tmp_path: Path, style: str) -> None:
     assert (seen.engine.like is not None) == (style == "in place")
 
 
+BOX = "class Box:\n    def __init__(self, data):\n        self.data = data\n\n\nclass Tensor:"
+
+
+def test_zeros_in_a_wrapped_gradient_of_any_name_are_seen(tmp_path: Path) -> None:
+    text = changed(
+        (ADDS, "self.adj = Box(self.adj.data + part)"),
+        ("self.grad = None", "self.adj = Box(np.zeros_like(self.data))"),
+        ("class Tensor:", BOX),
+    )
+    seen = tried(tmp_path, text)
+    assert seen.engine.dialect.gradient == "None if t.adj is None else t.adj.data"
+    step = seen.accumulation
+    assert (step.initial_gradient, step.second_backward) == ("zeros", "rebound")
+
+
 def test_memory_that_gradients_share_is_seen(tmp_path: Path) -> None:
     whole = "    if g.shape == shape:\n        return g\n    g = g.sum"
     text = changed(("    g = g.sum", whole))

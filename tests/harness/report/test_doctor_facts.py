@@ -48,6 +48,16 @@ def test_changed_shapes_are_listed_with_what_is_stored() -> None:
     ]
 
 
+def test_where_a_probe_is_wrong_the_note_about_draws_is_limited_to_right_gradients() -> None:
+    found = Storage(draws=True)
+    lines = {v: list(storage(diagnosis(verdict=v, storage=found))) for v in ("fits", "bug")}
+    start = "it draws from NumPy's global generator, but no"
+    assert lines == {
+        "fits": [f"{start} gradient depends on what it draws"],
+        "bug": [f"{start} right gradient depends on what it draws"],
+    }
+
+
 def test_gradients_that_are_returned_are_not_accumulated() -> None:
     found = Accumulation("zeros", "returned", shares_memory=True)
     assert list(accumulation(diagnosis(accumulation=found))) == [

@@ -185,6 +185,16 @@ def test_the_check_to_write_says_which_silent_probes_satisfy_it() -> None:
     assert row(shown(report_with(runs, invariant="assert a")), "Write") == "Write assert a"
 
 
+def test_a_blank_line_in_a_long_test_does_not_make_it_short() -> None:
+    body = "".join(f"    x{i} = {i}\n" for i in range(6))
+    test = f"import minigrad as lib\n\n\ndef test_it():\n{body}\n    assert lib"
+    report = report_with([run_of("p", None, "crash")], invariant="assert a", test=test)
+    lines = shown(report)
+    said = "Write the test that `harness show a-break --test` prints"
+    assert row(lines, "Write") == said
+    assert "    assert lib" not in lines
+
+
 def test_the_end_says_what_to_type_next() -> None:
     lines = shown(report_with([run_of("p", None, "crash")]), following="harness break b  (2/2)")
     assert lines[-1] == "Next    harness break b  (2/2)"
