@@ -12,52 +12,23 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from types import CodeType
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 
+from harness.core.vocabulary import Variation
 from harness.engines.engine import Engine
 from harness.grade.protocol import pack
 from harness.grade.rewriting import FunctionNode, Statements, own_nodes
+from harness.grade.suite import CallProperty, Reason, ReasonKind
 from harness.grade.twins import Merger
 from harness.patch.side import quiet_parse
 from harness.rules import find_rules
 from harness.runs.comparison import BODY, CHANGED, COMPARE, CallComparison, Role
 from harness.runs.facts import PROPERTIES
-from harness.runs.variations import Variation
 
 if TYPE_CHECKING:
     from harness.grade.mutants import Mutant
-
-ReasonKind = Literal["assertion", "inputs", "same", "not-measured"]
-"""No assertion looks at a wrong number; the inputs hide it; the numbers are right in every call,
-and nothing in the inputs explains it; it was not measured."""
-
-
-class CallProperty(msgspec.Struct, frozen=True):
-    """A property that the arguments of all calls share."""
-
-    kind: str
-    """One of `harness.runs.facts.PROPERTIES`."""
-    argument: str = ""
-    """The argument that has it; empty if it is a property of all of them."""
-
-
-class Reason(msgspec.Struct, frozen=True):
-    """Why a mutant survives, measured at the boundary of the changed functions."""
-
-    kind: ReasonKind
-    calls: int = 0
-    """The number of calls in which old and new code ran on the same arguments."""
-    more: bool = False
-    """Whether there were more calls, which were not measured."""
-    test: str = ""
-    """The test in which the first wrong number is, and the number of the call there."""
-    call: int = 0
-    common: list[CallProperty] = []
-    """What all calls have in common, the most telling property first."""
-    reveals: list[Variation] = []
-    """In which ways other arguments would show a wrong number; see `harness.runs.variations`."""
 
 
 def reason_of(

@@ -22,7 +22,6 @@ from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
 from harness.grade.feedback import disclose
 from harness.grade.mutants import Mutant, PatchedFiles
 from harness.grade.reach import CALLS, Code
-from harness.grade.reasons import reason_of, with_both_versions
 from harness.grade.running import Recording, fix_hypothesis, must_fail
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import open_catalogue
@@ -305,20 +304,23 @@ class BreaksSession:
 
     def _compare(self, chosen: Sequence[Mutant]) -> None:
         """Add the reason to each survivor that this process has run."""
-        tests, passing = [item.nodeid for item in self.items], self._passing
         survivors = [
-            (mutant.id, both)
+            mutant
             for mutant in chosen
             if (result := self.results.get(mutant.id)) and result.fate == "survived"
-            for both in [with_both_versions(mutant, self.engine)]
         ]
+        if not survivors:
+            return
+        from harness.grade.reasons import reason_of, with_both_versions  # slow to import
+
+        tests, passing, steady = [item.nodeid for item in self.items], self._passing, self._steady
 
         def requests() -> Iterator[tuple[Mutant, Request]]:
-            for _, both in survivors:
-                if both is not None:
-                    yield both, Request(both, (), self._steady, stop=False, compare=True)
+            for mutant in survivors:
+                if (both := with_both_versions(mutant, self.engine)) is not None:
+                    yield both, Request(both, (), steady, stop=False, compare=True)
 
-        reasons = {name: reason_of(None, tests) for name, _ in survivors}
+        reasons = {mutant.id: reason_of(None, tests) for mutant in survivors}
         for both, outcome in run_all(self.runners, requests()):
             found: BreakOutcome | None = outcome
             if outcome.reload:

@@ -28,6 +28,7 @@ import numpy as np
 
 from harness.core.rounding import largest, rounding_of, wrong_entries
 from harness.core.run import NumericArray
+from harness.core.vocabulary import VARIATIONS, Variation
 from harness.runs.facts import facts_of
 from harness.runs.heap import (
     CannotCompare,
@@ -37,7 +38,7 @@ from harness.runs.heap import (
     numbers_in,
 )
 from harness.runs.kept import needed_by_node, needed_by_operands
-from harness.runs.variations import VARIATIONS, Variation, varied
+from harness.runs.variations import varied
 
 COMPARE, CHANGED = "__breaklab_compare__", "__breaklab_changed__"
 """The builtins that compiled code calls: at each call, and where the versions differ."""

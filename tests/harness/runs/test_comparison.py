@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.grade.reasons import Reason, reason_of, side_by_side
+from harness.grade.reasons import reason_of, side_by_side
+from harness.grade.suite import Reason
 from harness.runs.comparison import CHANGED, COMPARE, Comparer
 
 OPS = """
