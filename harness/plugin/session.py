@@ -209,10 +209,10 @@ class BreaksSession:
         try:
             if not reason:
                 self._prepare(observed, tests)
-                if self.subject.rules:
-                    reason = self._repeat()
-            if not reason:
                 chosen = self.subject.load()
+                if self.subject.rules:
+                    reason = self._repeat(chosen[0])
+            if not reason:
                 self._run(chosen)
                 self._compare(chosen)
                 claims = self._false_claims() if self.group.claim("claims") else {}
@@ -244,15 +244,15 @@ class BreaksSession:
         )
         for runner in self.runners:
             runner.start(by_index, taken, libraries)
-        passing = {self.items[index].nodeid: index for index in by_index}
-        self.reloads.start(passing, taken, libraries)
+        self.reloads.start(self._passing, taken, libraries)
 
-    def _repeat(self) -> str:
+    def _repeat(self, mutant: Mutant) -> str:
         """Run the tests in a fork on unchanged code, and note those that fail there.
 
-        Return why nothing can be concluded from tests in a fork; empty if something can.
+        `mutant` may be any, since its change is left out. Return why nothing can be concluded from
+        tests in a fork; empty if something can.
         """
-        clean = replace(self.subject.load()[0], files=PatchedFiles())
+        clean = replace(mutant, files=PatchedFiles())
         request = Request(clean, (), stop=False, everything=True)
         ((_, outcome),) = run_all(self.runners[:1], iter([(None, request)]))
         if outcome.problem:
