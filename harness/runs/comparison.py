@@ -145,12 +145,15 @@ class Comparer:
         arguments = dict(zip(names, values, strict=True))
         call = _Call(self, body, role, arguments, cotangents, optional, sys._getframe(1))
         self._inside = True
+        sides: Sequence[_Side] = ()
         try:
             try:
                 sides = call.prepare()
                 clean = call.run_clean(sides)
                 common, reveals = call.facts(), call.reveals(sides, clean)
             except Exception:  # an object may refuse to be looked at, or to be called again
+                with contextlib.suppress(Exception):
+                    _restore(sides)
                 self.result.unmeasured += 1
                 return body(*values)
             return call.run_changed(sides, clean, common, reveals)
@@ -290,7 +293,8 @@ class _Call:
                 if one.shape == other.shape and not _is_wrong(one, other, scale):
                     continue
             wrong.append(name)
-        if wrong and isinstance(self.result, list) and sides[1].heap.holds_all(self.result):
+        found = self.result
+        if wrong and isinstance(found, list) and found and sides[1].heap.holds_all(found):
             raise CannotCompare  # they are only in another order, such as the nodes of a graph
         return not wrong or all(name.startswith(self._discarded()) for name in wrong)
 

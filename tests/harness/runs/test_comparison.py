@@ -109,6 +109,17 @@ def unsteady(x, numbers):
 def total(values):
     values.append(0.0)
     return sum(values)
+
+
+class Opaque:
+    @property
+    def __dict__(self):
+        raise ValueError
+
+
+def opaque(values):
+    values.append(1.0)
+    return Opaque()
 """
 
 
@@ -232,6 +243,14 @@ def test_what_cannot_be_repeated_is_not_measured() -> None:
     assert ops.reason.kind == "not-measured"
 
 
+def test_what_a_call_has_written_is_undone_if_its_result_cannot_be_read() -> None:
+    ops = Changed("values.append(1.0)", "values.append(2.0)")
+    values: list[float] = []
+    ops.opaque(values)
+    assert values == [2.0]
+    assert ops.reason.kind == "not-measured"
+
+
 def test_a_list_has_what_one_call_has_written() -> None:
     ops = Changed("values.append(0.0)", "values.insert(0, 0.0)")
     values = [1.0, 2.0]
@@ -286,6 +305,13 @@ def test_none_is_named_only_if_the_changed_code_depends_on_it() -> None:
     common = [(one.kind, one.argument) for one in ops.reason.common]
     assert ("none", "bias") in common
     assert ("none", "steps") not in common
+
+
+def test_cotangents_that_are_missing_are_wrong() -> None:
+    ops = Changed("if operand.requires_grad]", "if not operand.requires_grad]")
+    node = ops.Node(ops.scale, ops.Leaf([3.0, 5.0], True), ops.Leaf([2.0, 7.0], True))
+    assert node.walk(np.ones(2)) == []
+    assert ops.reason.kind == "assertion"
 
 
 def test_another_order_of_the_same_objects_is_not_a_wrong_number() -> None:
