@@ -19,7 +19,7 @@ import msgspec
 from harness.core.vocabulary import Variation
 from harness.engines.engine import Engine
 from harness.grade.protocol import pack
-from harness.grade.rewriting import FunctionNode, Statements, own_nodes
+from harness.grade.rewriting import BLOCKS, FunctionNode, Statements, own_nodes
 from harness.grade.suite import CallProperty, Reason, ReasonKind
 from harness.grade.twins import Merger
 from harness.patch.side import quiet_parse
@@ -107,7 +107,7 @@ def side_by_side(file: str, clean: str, broken: str, path: str) -> CodeType | No
     tree.body = merger.merge(tree.body, other.body)
     if any(isinstance(place.owner, ast.If) for place in merger.places):
         return None
-    optional = sorted(_telling_names(tree.body, frozenset()))
+    optional = sorted(set(_telling_names(tree.body, frozenset())))
     for function, role, cotangents in _boundaries(tree, merger.changed, file, clean):
         if not isinstance(function, ast.Lambda) and _suspends(function):
             return None
@@ -135,20 +135,15 @@ def _telling_names(statements: Statements, conditions: frozenset[str]) -> Iterat
             yield from conditions
             ours, theirs = (Counter(_names(side)) for side in (statement.orelse, statement.body))
             yield from (ours - theirs) + (theirs - ours)
-            for side in (statement.orelse, statement.body):
-                yield from _telling_names(side, conditions)
-                yield from (name for node in side for name in _tested(node))
+            yield from _tested([*statement.orelse, *statement.body])
             continue
         inner = conditions
-        if isinstance(statement, ast.If):
+        if isinstance(statement, ast.If | ast.While):
             inner |= set(_names([statement.test]))
         if isinstance(statement, FunctionNode | ast.ClassDef):
             inner = frozenset()
-        for _, block in ast.iter_fields(statement):
-            if isinstance(block, list):
-                yield from _telling_names(
-                    [one for one in block if isinstance(one, ast.stmt)], inner
-                )
+        for name in BLOCKS:
+            yield from _telling_names(getattr(statement, name, []), inner)
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], _JUMPS):
             conditions = inner
 
@@ -167,10 +162,10 @@ def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:
     return (node.id for node in walk if isinstance(node, ast.Name))
 
 
-def _tested(node: ast.AST) -> Iterator[str]:
-    """Return the names in the conditions of a statement."""
-    tests = [one.test for one in ast.walk(node) if isinstance(one, ast.If | ast.IfExp)]
-    return _names(tests)
+def _tested(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Return the names in the conditions of statements."""
+    walk = (inner for node in nodes for inner in ast.walk(node))
+    return _names([one.test for one in walk if isinstance(one, ast.If | ast.IfExp | ast.While)])
 
 
 def _boundaries(

@@ -88,6 +88,12 @@ def biased(x, bias=None, steps=None):
     return y
 
 
+def halved(x, most=None):
+    while most is not None and x > most:
+        x = x / 2
+    return x
+
+
 class Layer:
     def forward(self, x):
         self.x = x
@@ -305,6 +311,12 @@ def test_none_is_named_only_if_the_changed_code_depends_on_it() -> None:
     common = [(one.kind, one.argument) for one in ops.reason.common]
     assert ("none", "bias") in common
     assert ("none", "steps") not in common
+
+
+def test_none_is_named_if_it_ends_a_loop_that_contains_the_changed_code() -> None:
+    ops = Changed("x = x / 2", "x = x / 3")
+    ops.halved(5.0)
+    assert ("none", "most") in [(one.kind, one.argument) for one in ops.reason.common]
 
 
 def test_cotangents_that_are_missing_are_wrong() -> None:
