@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.core.rounding import largest, rounding_of, wrong_entries
+from harness.core.rounding import largest, summed_to, wrong_entries
 from harness.core.run import NumericArray
 from harness.core.vocabulary import VARIATIONS, Variation
 from harness.runs.facts import facts_of
@@ -290,7 +290,7 @@ class _Call:
             if one is not None and other is not None:
                 if self._is_of_torch():
                     one, other = _summed_alike(one, other)
-                if one.shape == other.shape and not _is_wrong(one, other, scale):
+                if one.shape == other.shape and not wrong_entries(one, other, scale=scale).any():
                     continue
             wrong.append(name)
         found = self.result
@@ -511,24 +511,8 @@ def _functions_in(value: Any, label: str, depth: int = 3) -> Iterator[tuple[str,
 # ----- Comparing -----
 
 
-def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
-    if not {actual.dtype.kind, expected.dtype.kind} & set("fc"):
-        return bool(np.any(actual != expected))
-    relative = rounding_of(actual, expected)
-    return bool(wrong_entries(actual, expected, relative, scale=scale).any())
-
-
 def _summed_alike(one: NumericArray, other: NumericArray) -> tuple[NumericArray, NumericArray]:
     """Return two gradients of one shape if one is the other, summed: PyTorch sums gradients."""
     if one.size < other.size:
-        return one, _summed(other, one.shape)
-    return _summed(one, other.shape), other
-
-
-def _summed(array: NumericArray, shape: tuple[int, ...]) -> NumericArray:
-    added = array.ndim - len(shape)
-    pairs = zip(shape, array.shape[max(added, 0) :], strict=False)
-    if array.shape == shape or added < 0 or any(n not in (1, m) for n, m in pairs):
-        return array
-    axes = [axis + added for axis, n in enumerate(shape) if n == 1 != array.shape[axis + added]]
-    return np.asarray(array.sum(axis=(*range(added), *axes), keepdims=False)).reshape(shape)
+        return one, summed_to(one.shape, other)
+    return summed_to(other.shape, one), other
