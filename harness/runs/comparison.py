@@ -491,8 +491,7 @@ def _sources_of_chance() -> Iterator[tuple[str, Any]]:
     """Yield the generators of random numbers that every function can reach."""
     yield "random", random._inst
     yield "numpy.random", np.random.mtrand._rand
-    if "torch" in sys.modules:
-        yield "torch.random", sys.modules["torch"].default_generator
+    yield "torch.random", getattr(sys.modules.get("torch"), "default_generator", None)
 
 
 def _functions_in(value: Any, label: str, depth: int = 3) -> Iterator[tuple[str, FunctionType]]:

@@ -38,8 +38,8 @@ class CannotCompare(Exception):
 
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor of PyTorch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)  # a stand-in may lack it
+    return isinstance(tensor, type) and isinstance(value, tensor)
 
 
 def copied(value: Any) -> NumericArray:

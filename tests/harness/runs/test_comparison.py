@@ -1,8 +1,10 @@
 """Two versions of a function, run on the arguments of every call."""
 
 import builtins
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -238,6 +240,16 @@ def test_what_forward_saves_is_compared_where_backward_uses_it() -> None:
 
 
 def test_random_numbers_are_drawn_again() -> None:
+    ops = Changed("return x + random.random()", "return random.random() + x")
+    ops.noisy(np.array([1.0, -1.0]))
+    assert ops.reason.kind == "same"
+
+
+@pytest.mark.parametrize("torch", [None, ModuleType("torch")])
+def test_a_stand_in_for_pytorch_does_not_matter(
+    torch: ModuleType | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", torch)
     ops = Changed("return x + random.random()", "return random.random() + x")
     ops.noisy(np.array([1.0, -1.0]))
     assert ops.reason.kind == "same"
