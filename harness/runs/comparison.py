@@ -190,6 +190,12 @@ class _Call:
     """The frame of the function that is called."""
     result: Any = None
     error: BaseException | None = None
+    """What the version that ran last has returned or raised."""
+    clean_result: Any = None
+    partner: Callable[..., Any] | None = None
+    """The function of the clean version that is called instead of `body`."""
+    saved: tuple[Mapping[str, Any], Any] | None = None
+    """What the clean version has saved in its context: attributes, and tensors of PyTorch."""
 
     def prepare(self) -> tuple[_Side, _Side]:
         """Return the clean and the changed side."""
@@ -219,16 +225,15 @@ class _Call:
         """Run the clean version twice, and return its outcome. Raises CannotCompare."""
         clean = sides[0]
         outcome = self._run(clean, changed=False)
+        self.clean_result = self.result
         self._keep()
         _restore(sides)
         if self.error is not None and not isinstance(self.error, Exception):
             raise CannotCompare
-        kept = self.result
         again = self._run(clean, changed=False)
         _restore(sides)
         if not self._agree(again, outcome, sides):
             raise CannotCompare
-        self.clean_result = kept
         return outcome
 
     def run_changed(
@@ -288,7 +293,7 @@ class _Call:
                 continue
             one, other = (side.numbers.get(name, before.get(name)) for side in (actual, expected))
             if one is not None and other is not None:
-                if self._is_of_torch():
+                if self._needed is not None:
                     one, other = _summed_alike(one, other)
                 if one.shape == other.shape and not wrong_entries(one, other, scale=scale).any():
                     continue
@@ -298,15 +303,15 @@ class _Call:
             raise CannotCompare  # they are only in another order, such as the nodes of a graph
         return not wrong or all(name.startswith(self._discarded()) for name in wrong)
 
-    def _is_of_torch(self) -> bool:
-        return hasattr(next(iter(self.arguments.values()), None), "needs_input_grad")
+    @property
+    def _needed(self) -> Sequence[bool] | None:
+        """Which inputs need a gradient, as a context of PyTorch says; None without one."""
+        return getattr(next(iter(self.arguments.values()), None), "needs_input_grad", None)
 
     def _discarded_by_torch(self, frozen: int | None) -> tuple[str, ...]:
         """Return the beginnings of the names of gradients that PyTorch discards."""
-        if not self._is_of_torch():
-            return ()
-        needed = next(iter(self.arguments.values())).needs_input_grad
-        return tuple(f"returned[{i}]" for i, one in enumerate(needed) if not one or i == frozen)
+        needed = enumerate(self._needed or ())
+        return tuple(f"returned[{i}]" for i, one in needed if not one or i == frozen)
 
     def _discarded(self) -> tuple[str, ...]:
         """Return the beginnings of the names of cotangents of operands that need no gradient.
@@ -357,9 +362,9 @@ class _Call:
     def _choices(self, kind: Variation) -> Sequence[int]:
         """Return the numbers of the variations of a kind."""
         if kind == "frozen":
-            needed = getattr(next(iter(self.arguments.values())), "needs_input_grad", ())
+            needed = self._needed or ()
             return [i for i, one in enumerate(needed) if one] if sum(map(bool, needed)) > 1 else []
-        return [0] if kind != "graph" or self._is_of_torch() else []
+        return [0] if kind != "graph" or self._needed is not None else []
 
     def _differ_on(self, sides: tuple[_Side, _Side], kind: Variation, number: int) -> bool:
         """Whether the versions differ on other arguments."""
@@ -392,10 +397,6 @@ class _Call:
         return found
 
     # ----- Functions and contexts that a changed function leaves -----
-
-    partner: Any = None
-    clean_result: Any = None
-    saved: Any = None
 
     def _partner(self, values: Sequence[Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
         pairs = self.comparer._partners.get(_cells(self.body), ())
