@@ -13,6 +13,7 @@ import pytest
 from harness.grade.reasons import reason_of, side_by_side
 from harness.grade.suite import Reason
 from harness.runs.comparison import CHANGED, COMPARE, Comparer
+from harness.runs.heap import Heap
 
 OPS = """
 import numpy as np
@@ -267,6 +268,16 @@ def test_what_a_call_has_written_is_undone_if_its_result_cannot_be_read() -> Non
     ops.opaque(values)
     assert values == [2.0]
     assert ops.reason.kind == "not-measured"
+
+
+def test_an_array_of_objects_is_restored_in_any_layout() -> None:
+    array = np.empty((2, 2), dtype=object)
+    for place in range(4):
+        array[divmod(place, 2)] = [float(place)]  # of equal lengths, as an array has rows
+    kept, heap = array.copy(), Heap({"array": array.T})
+    array[0, 1] = None
+    heap.restore()
+    assert all(one is other for one, other in zip(array.flat, kept.flat, strict=True))
 
 
 def test_a_list_has_what_one_call_has_written() -> None:
