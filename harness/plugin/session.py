@@ -43,6 +43,7 @@ from harness.sandbox.parallel import available_cores, end_all
 
 if TYPE_CHECKING:
     from harness.report.grading import Format
+    from harness.runs.comparison import CallComparison
 
 MARKER = "kills"
 
@@ -320,16 +321,18 @@ class BreaksSession:
                 if (both := with_both_versions(mutant, self.engine)) is not None:
                     yield both, Request(both, (), steady, stop=False, compare=True)
 
-        reasons = {mutant.id: reason_of(None, tests) for mutant in survivors}
+        def explain(mutant: Mutant, comparison: CallComparison | None) -> None:
+            reason = reason_of(comparison, tests, is_bug=mutant.change is None)
+            result = self.results[mutant.id]
+            self.results[mutant.id] = msgspec.structs.replace(result, reason=reason)
+
+        for mutant in survivors:  # so that Ctrl-C leaves the reasons that have been found
+            explain(mutant, None)
         for both, outcome in run_all(self.runners, requests()):
             found: BreakOutcome | None = outcome
             if outcome.reload:
                 found = self.reloads.compare(both.files, passing)
-            reasons[both.id] = reason_of(
-                found.comparison if found else None, tests, is_bug=both.change is None
-            )
-        for name, reason in reasons.items():
-            self.results[name] = msgspec.structs.replace(self.results[name], reason=reason)
+            explain(both, found.comparison if found else None)
 
     @property
     def _passing(self) -> dict[str, int]:
