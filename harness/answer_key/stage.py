@@ -30,6 +30,7 @@ from harness.answer_key.walks import (
     passed_on,
 )
 from harness.core.message import EMPTY, Kind, Message, message, verbatim
+from harness.core.rounding import summed_to
 from harness.core.run import INNER, VISIT, Digest, NumericArray, TraceStep
 from harness.core.vocabulary import Outcome, Stage
 
@@ -377,21 +378,11 @@ def _is_lost_in_sum(step: TraceStep, match: WalkMatch) -> bool:
     if not any(are_wrong):
         return False
     scale, expected = graph.scales[step.index], graph.steps[step.index].cotangent.numpy()
-    summed = [_summed_to(expected.shape, term) for term in terms]
+    summed = [summed_to(expected.shape, term) for term in terms]
     if len({term.shape for term in summed}) > 1:
         return False
     sums = np.sum(summed, axis=0), step.cotangent.numpy()
     return not any(_is_wrong(total, expected, scale) for total in sums)
-
-
-def _summed_to(shape: tuple[int, ...], array: NumericArray) -> NumericArray:
-    """Return the array summed to `shape`, or as it is if `shape` does not broadcast to its own."""
-    added = array.ndim - len(shape)
-    pairs = zip(shape, array.shape[max(added, 0) :], strict=False)
-    if added < 0 or any(length not in (1, full) for length, full in pairs):
-        return array
-    axes = [axis + added for axis, length in enumerate(shape) if length == 1]
-    return np.asarray(array.sum(axis=(*range(added), *axes))).reshape(shape)
 
 
 def _handed(

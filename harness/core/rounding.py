@@ -161,6 +161,16 @@ def widened(array: NumericArray) -> NumericArray:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64, copy=False)
 
 
+def summed_to(shape: tuple[int, ...], array: NumericArray) -> NumericArray:
+    """Return the array summed to `shape`, or as it is if `shape` does not broadcast to its own."""
+    added = array.ndim - len(shape)
+    pairs = zip(shape, array.shape[max(added, 0) :], strict=False)
+    if added < 0 or any(length not in (1, full) for length, full in pairs):
+        return array
+    axes = [axis + added for axis, length in enumerate(shape) if length == 1]
+    return np.asarray(array.sum(axis=(*range(added), *axes))).reshape(shape)
+
+
 def repeats(run: Run, again: Run) -> bool:
     """Whether two runs of a probe on one engine gave the same numbers, up to rounding."""
     first, second = _arrays(run), _arrays(again)

@@ -27,7 +27,6 @@ from harness.core.message import visible
 from harness.core.vocabulary import Stage
 from harness.grade.files import Said, SubmittedFiles
 from harness.grade.protocol import MOST_TESTS, Collected, Raised
-from harness.grade.reasons import Reason
 from harness.grade.styles import Style
 from harness.grade.suite import (
     EVEN,
@@ -36,6 +35,7 @@ from harness.grade.suite import (
     CopiedCode,
     CorrectEngine,
     Fate,
+    Reason,
     RuleChange,
     Score,
     Scores,

@@ -12,52 +12,23 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from types import CodeType
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 
+from harness.core.vocabulary import Variation
 from harness.engines.engine import Engine
 from harness.grade.protocol import pack
-from harness.grade.rewriting import FunctionNode, Statements, own_nodes
+from harness.grade.rewriting import BLOCKS, FunctionNode, Statements, own_nodes
+from harness.grade.suite import CallProperty, Reason, ReasonKind
 from harness.grade.twins import Merger
 from harness.patch.side import quiet_parse
 from harness.rules import find_rules
 from harness.runs.comparison import BODY, CHANGED, COMPARE, CallComparison, Role
 from harness.runs.facts import PROPERTIES
-from harness.runs.variations import Variation
 
 if TYPE_CHECKING:
     from harness.grade.mutants import Mutant
-
-ReasonKind = Literal["assertion", "inputs", "same", "not-measured"]
-"""No assertion looks at a wrong number; the inputs hide it; the numbers are right in every call,
-and nothing in the inputs explains it; it was not measured."""
-
-
-class CallProperty(msgspec.Struct, frozen=True):
-    """A property that the arguments of all calls share."""
-
-    kind: str
-    """One of `harness.runs.facts.PROPERTIES`."""
-    argument: str = ""
-    """The argument that has it; empty if it is a property of all of them."""
-
-
-class Reason(msgspec.Struct, frozen=True):
-    """Why a mutant survives, measured at the boundary of the changed functions."""
-
-    kind: ReasonKind
-    calls: int = 0
-    """The number of calls in which old and new code ran on the same arguments."""
-    more: bool = False
-    """Whether there were more calls, which were not measured."""
-    test: str = ""
-    """The test in which the first wrong number is, and the number of the call there."""
-    call: int = 0
-    common: list[CallProperty] = []
-    """What all calls have in common, the most telling property first."""
-    reveals: list[Variation] = []
-    """In which ways other arguments would show a wrong number; see `harness.runs.variations`."""
 
 
 def reason_of(
@@ -136,7 +107,7 @@ def side_by_side(file: str, clean: str, broken: str, path: str) -> CodeType | No
     tree.body = merger.merge(tree.body, other.body)
     if any(isinstance(place.owner, ast.If) for place in merger.places):
         return None
-    optional = sorted(_telling_names(tree.body, frozenset()))
+    optional = sorted(set(_telling_names(tree.body, frozenset())))
     for function, role, cotangents in _boundaries(tree, merger.changed, file, clean):
         if not isinstance(function, ast.Lambda) and _suspends(function):
             return None
@@ -164,20 +135,15 @@ def _telling_names(statements: Statements, conditions: frozenset[str]) -> Iterat
             yield from conditions
             ours, theirs = (Counter(_names(side)) for side in (statement.orelse, statement.body))
             yield from (ours - theirs) + (theirs - ours)
-            for side in (statement.orelse, statement.body):
-                yield from _telling_names(side, conditions)
-                yield from (name for node in side for name in _tested(node))
+            yield from _tested([*statement.orelse, *statement.body])
             continue
         inner = conditions
-        if isinstance(statement, ast.If):
+        if isinstance(statement, ast.If | ast.While):
             inner |= set(_names([statement.test]))
         if isinstance(statement, FunctionNode | ast.ClassDef):
             inner = frozenset()
-        for _, block in ast.iter_fields(statement):
-            if isinstance(block, list):
-                yield from _telling_names(
-                    [one for one in block if isinstance(one, ast.stmt)], inner
-                )
+        for name in BLOCKS:
+            yield from _telling_names(getattr(statement, name, []), inner)
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], _JUMPS):
             conditions = inner
 
@@ -196,10 +162,10 @@ def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:
     return (node.id for node in walk if isinstance(node, ast.Name))
 
 
-def _tested(node: ast.AST) -> Iterator[str]:
-    """Return the names in the conditions of a statement."""
-    tests = [one.test for one in ast.walk(node) if isinstance(one, ast.If | ast.IfExp)]
-    return _names(tests)
+def _tested(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Return the names in the conditions of statements."""
+    walk = (inner for node in nodes for inner in ast.walk(node))
+    return _names([one.test for one in walk if isinstance(one, ast.If | ast.IfExp | ast.While)])
 
 
 def _boundaries(

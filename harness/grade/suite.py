@@ -14,8 +14,7 @@ import msgspec
 
 from harness.core.errors import UsageError, as_message
 from harness.core.message import message
-from harness.core.vocabulary import Stage
-from harness.grade.reasons import Reason
+from harness.core.vocabulary import Stage, Variation
 from harness.grade.styles import Style
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import Break
@@ -45,6 +44,37 @@ class RuleChange(msgspec.Struct, frozen=True):
     after: str
     write: str
     """The test to write if it survives."""
+
+
+ReasonKind = Literal["assertion", "inputs", "same", "not-measured"]
+"""No assertion looks at a wrong number; the inputs hide it; the numbers are right in every call,
+and nothing in the inputs explains it; it was not measured."""
+
+
+class CallProperty(msgspec.Struct, frozen=True):
+    """A property that the arguments of all calls share."""
+
+    kind: str
+    """One of `harness.runs.facts.PROPERTIES`."""
+    argument: str = ""
+    """The argument that has it; empty if it is a property of all of them."""
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a mutant survives, measured at the boundary of the changed functions."""
+
+    kind: ReasonKind
+    calls: int = 0
+    """The number of calls in which old and new code ran on the same arguments."""
+    more: bool = False
+    """Whether there were more calls, which were not measured."""
+    test: str = ""
+    """The test in which the first wrong number is, and the number of the call there."""
+    call: int = 0
+    common: list[CallProperty] = []
+    """What all calls have in common, the most telling property first."""
+    reveals: list[Variation] = []
+    """In which ways other arguments would show a wrong number; see `harness.runs.variations`."""
 
 
 class BreakResult(msgspec.Struct, frozen=True):

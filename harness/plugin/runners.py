@@ -173,8 +173,9 @@ def _serve(
 
 def uses_cuda() -> bool:
     """Whether this process has initialised CUDA, which then does not work in its forks."""
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.cuda.is_initialized())
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)  # a stand-in for PyTorch may lack it
+    is_initialized = getattr(cuda, "is_initialized", None)
+    return is_initialized is not None and is_initialized() is True
 
 
 def import_all(modules: Sequence[str]) -> None:

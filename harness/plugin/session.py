@@ -22,7 +22,6 @@ from harness.core.errors import BreaklabError, EnvironmentProblem, UsageError
 from harness.grade.feedback import disclose
 from harness.grade.mutants import Mutant, PatchedFiles
 from harness.grade.reach import CALLS, Code
-from harness.grade.reasons import reason_of, with_both_versions
 from harness.grade.running import Recording, fix_hypothesis, must_fail
 from harness.grade.suite import BreakResult, Fate, SuiteReport
 from harness.pages.catalogue import open_catalogue
@@ -44,6 +43,7 @@ from harness.sandbox.parallel import available_cores, end_all
 
 if TYPE_CHECKING:
     from harness.report.grading import Format
+    from harness.runs.comparison import CallComparison
 
 MARKER = "kills"
 
@@ -210,10 +210,10 @@ class BreaksSession:
         try:
             if not reason:
                 self._prepare(observed, tests)
-                if self.subject.rules:
-                    reason = self._repeat()
-            if not reason:
                 chosen = self.subject.load()
+                if self.subject.rules:
+                    reason = self._repeat(chosen[0])
+            if not reason:
                 self._run(chosen)
                 self._compare(chosen)
                 claims = self._false_claims() if self.group.claim("claims") else {}
@@ -245,15 +245,15 @@ class BreaksSession:
         )
         for runner in self.runners:
             runner.start(by_index, taken, libraries)
-        passing = {self.items[index].nodeid: index for index in by_index}
-        self.reloads.start(passing, taken, libraries)
+        self.reloads.start(self._passing, taken, libraries)
 
-    def _repeat(self) -> str:
+    def _repeat(self, mutant: Mutant) -> str:
         """Run the tests in a fork on unchanged code, and note those that fail there.
 
-        Return why nothing can be concluded from tests in a fork; empty if something can.
+        `mutant` may be any, since its change is left out. Return why nothing can be concluded from
+        tests in a fork; empty if something can.
         """
-        clean = replace(self.subject.load()[0], files=PatchedFiles())
+        clean = replace(mutant, files=PatchedFiles())
         request = Request(clean, (), stop=False, everything=True)
         ((_, outcome),) = run_all(self.runners[:1], iter([(None, request)]))
         if outcome.problem:
@@ -305,29 +305,34 @@ class BreaksSession:
 
     def _compare(self, chosen: Sequence[Mutant]) -> None:
         """Add the reason to each survivor that this process has run."""
-        tests, passing = [item.nodeid for item in self.items], self._passing
         survivors = [
-            (mutant.id, both)
+            mutant
             for mutant in chosen
             if (result := self.results.get(mutant.id)) and result.fate == "survived"
-            for both in [with_both_versions(mutant, self.engine)]
         ]
+        if not survivors:
+            return
+        from harness.grade.reasons import reason_of, with_both_versions  # slow to import
+
+        tests, passing, steady = [item.nodeid for item in self.items], self._passing, self._steady
 
         def requests() -> Iterator[tuple[Mutant, Request]]:
-            for _, both in survivors:
-                if both is not None:
-                    yield both, Request(both, (), self._steady, stop=False, compare=True)
+            for mutant in survivors:
+                if (both := with_both_versions(mutant, self.engine)) is not None:
+                    yield both, Request(both, (), steady, stop=False, compare=True)
 
-        reasons = {name: reason_of(None, tests) for name, _ in survivors}
+        def explain(mutant: Mutant, comparison: CallComparison | None) -> None:
+            reason = reason_of(comparison, tests, is_bug=mutant.change is None)
+            result = self.results[mutant.id]
+            self.results[mutant.id] = msgspec.structs.replace(result, reason=reason)
+
+        for mutant in survivors:  # so that Ctrl-C leaves the reasons that have been found
+            explain(mutant, None)
         for both, outcome in run_all(self.runners, requests()):
             found: BreakOutcome | None = outcome
             if outcome.reload:
                 found = self.reloads.compare(both.files, passing)
-            reasons[both.id] = reason_of(
-                found.comparison if found else None, tests, is_bug=both.change is None
-            )
-        for name, reason in reasons.items():
-            self.results[name] = msgspec.structs.replace(self.results[name], reason=reason)
+            explain(both, found.comparison if found else None)
 
     @property
     def _passing(self) -> dict[str, int]:

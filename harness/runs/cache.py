@@ -147,9 +147,13 @@ def _version(library: str) -> tuple[bool, str]:
     from importlib.metadata import PackageNotFoundError, version  # many commands need no version
 
     try:
-        return find_spec(library) is not None, version(library)
+        is_found = find_spec(library) is not None
+    except ValueError:  # tests have put a module without a spec in its place
+        is_found = True
+    try:
+        return is_found, version(library)
     except PackageNotFoundError:
-        return find_spec(library) is not None, ""
+        return is_found, ""
 
 
 def _decode(row: bytes, kind: Any) -> Any:

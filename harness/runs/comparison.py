@@ -26,8 +26,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.core.rounding import largest, rounding_of, wrong_entries
+from harness.core.rounding import largest, summed_to, wrong_entries
 from harness.core.run import NumericArray
+from harness.core.vocabulary import VARIATIONS, Variation
 from harness.runs.facts import facts_of
 from harness.runs.heap import (
     CannotCompare,
@@ -37,7 +38,7 @@ from harness.runs.heap import (
     numbers_in,
 )
 from harness.runs.kept import needed_by_node, needed_by_operands
-from harness.runs.variations import VARIATIONS, Variation, varied
+from harness.runs.variations import varied
 
 COMPARE, CHANGED = "__breaklab_compare__", "__breaklab_changed__"
 """The builtins that compiled code calls: at each call, and where the versions differ."""
@@ -144,12 +145,15 @@ class Comparer:
         arguments = dict(zip(names, values, strict=True))
         call = _Call(self, body, role, arguments, cotangents, optional, sys._getframe(1))
         self._inside = True
+        sides: Sequence[_Side] = ()
         try:
             try:
                 sides = call.prepare()
                 clean = call.run_clean(sides)
                 common, reveals = call.facts(), call.reveals(sides, clean)
             except Exception:  # an object may refuse to be looked at, or to be called again
+                with contextlib.suppress(Exception):
+                    _restore(sides)
                 self.result.unmeasured += 1
                 return body(*values)
             return call.run_changed(sides, clean, common, reveals)
@@ -186,6 +190,12 @@ class _Call:
     """The frame of the function that is called."""
     result: Any = None
     error: BaseException | None = None
+    """What the version that ran last has returned or raised."""
+    clean_result: Any = None
+    partner: Callable[..., Any] | None = None
+    """The function of the clean version that is called instead of `body`."""
+    saved: tuple[Mapping[str, Any], Any] | None = None
+    """What the clean version has saved in its context: attributes, and tensors of PyTorch."""
 
     def prepare(self) -> tuple[_Side, _Side]:
         """Return the clean and the changed side."""
@@ -215,16 +225,15 @@ class _Call:
         """Run the clean version twice, and return its outcome. Raises CannotCompare."""
         clean = sides[0]
         outcome = self._run(clean, changed=False)
+        self.clean_result = self.result
         self._keep()
         _restore(sides)
         if self.error is not None and not isinstance(self.error, Exception):
             raise CannotCompare
-        kept = self.result
         again = self._run(clean, changed=False)
         _restore(sides)
         if not self._agree(again, outcome, sides):
             raise CannotCompare
-        self.clean_result = kept
         return outcome
 
     def run_changed(
@@ -284,24 +293,25 @@ class _Call:
                 continue
             one, other = (side.numbers.get(name, before.get(name)) for side in (actual, expected))
             if one is not None and other is not None:
-                if self._is_of_torch():
+                if self._needed is not None:
                     one, other = _summed_alike(one, other)
-                if one.shape == other.shape and not _is_wrong(one, other, scale):
+                if one.shape == other.shape and not wrong_entries(one, other, scale=scale).any():
                     continue
             wrong.append(name)
-        if wrong and isinstance(self.result, list) and sides[1].heap.holds_all(self.result):
+        found = self.result
+        if wrong and isinstance(found, list) and found and sides[1].heap.holds_all(found):
             raise CannotCompare  # they are only in another order, such as the nodes of a graph
         return not wrong or all(name.startswith(self._discarded()) for name in wrong)
 
-    def _is_of_torch(self) -> bool:
-        return hasattr(next(iter(self.arguments.values()), None), "needs_input_grad")
+    @property
+    def _needed(self) -> Sequence[bool] | None:
+        """Which inputs need a gradient, as a context of PyTorch says; None without one."""
+        return getattr(next(iter(self.arguments.values()), None), "needs_input_grad", None)
 
     def _discarded_by_torch(self, frozen: int | None) -> tuple[str, ...]:
         """Return the beginnings of the names of gradients that PyTorch discards."""
-        if not self._is_of_torch():
-            return ()
-        needed = next(iter(self.arguments.values())).needs_input_grad
-        return tuple(f"returned[{i}]" for i, one in enumerate(needed) if not one or i == frozen)
+        needed = enumerate(self._needed or ())
+        return tuple(f"returned[{i}]" for i, one in needed if not one or i == frozen)
 
     def _discarded(self) -> tuple[str, ...]:
         """Return the beginnings of the names of cotangents of operands that need no gradient.
@@ -352,9 +362,9 @@ class _Call:
     def _choices(self, kind: Variation) -> Sequence[int]:
         """Return the numbers of the variations of a kind."""
         if kind == "frozen":
-            needed = getattr(next(iter(self.arguments.values())), "needs_input_grad", ())
+            needed = self._needed or ()
             return [i for i, one in enumerate(needed) if one] if sum(map(bool, needed)) > 1 else []
-        return [0] if kind != "graph" or self._is_of_torch() else []
+        return [0] if kind != "graph" or self._needed is not None else []
 
     def _differ_on(self, sides: tuple[_Side, _Side], kind: Variation, number: int) -> bool:
         """Whether the versions differ on other arguments."""
@@ -387,10 +397,6 @@ class _Call:
         return found
 
     # ----- Functions and contexts that a changed function leaves -----
-
-    partner: Any = None
-    clean_result: Any = None
-    saved: Any = None
 
     def _partner(self, values: Sequence[Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
         pairs = self.comparer._partners.get(_cells(self.body), ())
@@ -486,8 +492,7 @@ def _sources_of_chance() -> Iterator[tuple[str, Any]]:
     """Yield the generators of random numbers that every function can reach."""
     yield "random", random._inst
     yield "numpy.random", np.random.mtrand._rand
-    if "torch" in sys.modules:
-        yield "torch.random", sys.modules["torch"].default_generator
+    yield "torch.random", getattr(sys.modules.get("torch"), "default_generator", None)
 
 
 def _functions_in(value: Any, label: str, depth: int = 3) -> Iterator[tuple[str, FunctionType]]:
@@ -506,24 +511,8 @@ def _functions_in(value: Any, label: str, depth: int = 3) -> Iterator[tuple[str,
 # ----- Comparing -----
 
 
-def _is_wrong(actual: NumericArray, expected: NumericArray, scale: float) -> bool:
-    if not {actual.dtype.kind, expected.dtype.kind} & set("fc"):
-        return bool(np.any(actual != expected))
-    relative = rounding_of(actual, expected)
-    return bool(wrong_entries(actual, expected, relative, scale=scale).any())
-
-
 def _summed_alike(one: NumericArray, other: NumericArray) -> tuple[NumericArray, NumericArray]:
     """Return two gradients of one shape if one is the other, summed: PyTorch sums gradients."""
     if one.size < other.size:
-        return one, _summed(other, one.shape)
-    return _summed(one, other.shape), other
-
-
-def _summed(array: NumericArray, shape: tuple[int, ...]) -> NumericArray:
-    added = array.ndim - len(shape)
-    pairs = zip(shape, array.shape[max(added, 0) :], strict=False)
-    if array.shape == shape or added < 0 or any(n not in (1, m) for n, m in pairs):
-        return array
-    axes = [axis + added for axis, n in enumerate(shape) if n == 1 != array.shape[axis + added]]
-    return np.asarray(array.sum(axis=(*range(added), *axes), keepdims=False)).reshape(shape)
+        return one, summed_to(one.shape, other)
+    return summed_to(other.shape, one), other

@@ -38,8 +38,8 @@ class CannotCompare(Exception):
 
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor of PyTorch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)  # a stand-in may lack it
+    return isinstance(tensor, type) and isinstance(value, tensor)
 
 
 def copied(value: Any) -> NumericArray:
@@ -176,7 +176,9 @@ class Heap:
             yield f"{label}.__self__", value.__self__
         elif isinstance(value, CellType):
             yield from self._cell(label, value)
-        elif isinstance(value, list | deque | np.ndarray):
+        elif isinstance(value, np.ndarray):
+            yield from self._objects(label, value)
+        elif isinstance(value, list | deque):
             yield from self._list(label, value)
         elif isinstance(value, dict):
             yield from self._dict(label, value, "[{}]")
@@ -272,21 +274,28 @@ class Heap:
 
         self._written.append(written)
 
-    def _list(self, label: str, items: Any) -> Iterator[tuple[str, Any]]:
-        content = list(items.ravel()) if isinstance(items, np.ndarray) else list(items)
+    def _objects(self, label: str, array: NumericArray) -> Iterator[tuple[str, Any]]:
+        content = array.copy()
 
         def undo() -> None:
-            if isinstance(items, np.ndarray):
-                items.ravel()[:] = content
-            elif not _same_items(items, content):
+            if not _same_items(array.flat, content.flat):
+                array[...] = content
+
+        self._undo.append(undo)
+        yield from ((f"{label}[{i}]", item) for i, item in enumerate(content.flat))
+
+    def _list(self, label: str, items: Any) -> Iterator[tuple[str, Any]]:
+        content = list(items)
+
+        def undo() -> None:
+            if not _same_items(items, content):
                 items.clear()
                 items.extend(content)
 
         self._undo.append(undo)
-        if not isinstance(items, np.ndarray):
-            self._written.append(
-                lambda: {} if _same_items(items, content) else numbers_in(items, label)
-            )
+        self._written.append(
+            lambda: {} if _same_items(items, content) else numbers_in(items, label)
+        )
         yield from ((f"{label}[{i}]", item) for i, item in enumerate(content))
 
     def _dict(self, label: str, table: Any, form: str) -> Iterator[tuple[str, Any]]:

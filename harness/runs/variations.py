@@ -10,15 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from harness.core.run import NumericArray
+from harness.core.vocabulary import Variation
 from harness.runs.heap import arrays_in, is_tensor
-
-Variation = Literal["values", "layout", "written", "operands", "frozen", "graph"]
-VARIATIONS: tuple[Variation, ...] = get_args(Variation)
 
 Runner = Callable[[Callable[..., Any]], Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.message import shortened, some, visible
-from harness.grade.reasons import Reason, ReasonKind
+from harness.grade.suite import Reason, ReasonKind
 
 MOST_OF_A_NAME = 60
 """The number of characters to show of a test's name: its author may choose any."""

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.core.message import shortened, some, visible
 from harness.core.vocabulary import Stage
 from harness.grade.feedback import DisclosedBreak, Grade
-from harness.grade.reasons import ReasonKind
-from harness.grade.suite import CopiedCode, Score, SuiteReport, UncountedResult
+from harness.grade.suite import CopiedCode, ReasonKind, Score, SuiteReport, UncountedResult
 from harness.report.grading.reasons import MOST_OF_A_NAME, ORDER, SHORT, name_of, why
 
 # ----- Sentences -----

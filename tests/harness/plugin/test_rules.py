@@ -311,6 +311,13 @@ def test_where_cuda_is_initialised_early_the_tests_are_imported_again(
     assert result.fates["factor-dropped@double_backward:10"] == "killed"
 
 
+def test_a_stand_in_for_pytorch_may_be_empty(tmp_path: Path) -> None:
+    stub = "import sys, types\nsys.modules['torch'] = types.ModuleType('torch')\n"
+    folder = written(tmp_path, ops=MAIN, test_ops=SUITE, conftest=stub)
+    result = run(folder, "--breaks-rules=ops.py:double_backward")
+    assert result.fates["factor-dropped@double_backward:10"] == "killed"
+
+
 # ----- What goes wrong -----
 
 SUITE = """

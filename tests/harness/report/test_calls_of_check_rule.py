@@ -3,8 +3,7 @@
 import pytest
 
 from harness.grade.feedback import DisclosedBreak
-from harness.grade.reasons import Reason, ReasonKind
-from harness.grade.suite import RuleChange
+from harness.grade.suite import Reason, ReasonKind, RuleChange
 from harness.report.grading.rules import to_paste
 from harness.rules import Form, Rule
 

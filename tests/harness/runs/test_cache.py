@@ -4,9 +4,11 @@ import ast
 import contextlib
 import os
 import sqlite3
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -55,6 +57,15 @@ def test_whatever_a_run_depends_on_is_in_its_key(what: str) -> None:
     job = tiny_job()
     assert keys_of(job) == keys_of(tiny_job())
     assert keys_of(CHANGES[what](job))[0] != keys_of(job)[0]
+
+
+def test_a_stand_in_for_a_library_has_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    cache_module._environment.cache_clear()
+    cache_module._version.cache_clear()
+    assert keys_of(tiny_job())
+    cache_module._environment.cache_clear()
+    cache_module._version.cache_clear()
 
 
 @pytest.mark.parametrize("what", ["python", "a library", "own code", "seed"])

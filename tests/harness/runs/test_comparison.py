@@ -1,15 +1,19 @@
 """Two versions of a function, run on the arguments of every call."""
 
 import builtins
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.grade.reasons import Reason, reason_of, side_by_side
+from harness.grade.reasons import reason_of, side_by_side
+from harness.grade.suite import Reason
 from harness.runs.comparison import CHANGED, COMPARE, Comparer
+from harness.runs.heap import Heap
 
 OPS = """
 import numpy as np
@@ -87,6 +91,12 @@ def biased(x, bias=None, steps=None):
     return y
 
 
+def halved(x, most=None):
+    while most is not None and x > most:
+        x = x / 2
+    return x
+
+
 class Layer:
     def forward(self, x):
         self.x = x
@@ -108,6 +118,17 @@ def unsteady(x, numbers):
 def total(values):
     values.append(0.0)
     return sum(values)
+
+
+class Opaque:
+    @property
+    def __dict__(self):
+        raise ValueError
+
+
+def opaque(values):
+    values.append(1.0)
+    return Opaque()
 """
 
 
@@ -225,10 +246,38 @@ def test_random_numbers_are_drawn_again() -> None:
     assert ops.reason.kind == "same"
 
 
+@pytest.mark.parametrize("torch", [None, ModuleType("torch")])
+def test_a_stand_in_for_pytorch_does_not_matter(
+    torch: ModuleType | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    ops = Changed("return x + random.random()", "return random.random() + x")
+    ops.noisy(np.array([1.0, -1.0]))
+    assert ops.reason.kind == "same"
+
+
 def test_what_cannot_be_repeated_is_not_measured() -> None:
     ops = Changed("return x * next(numbers)", "return 2 * x * next(numbers)")
     assert ops.unsteady(3.0, iter([5.0, 7.0])) == 30.0
     assert ops.reason.kind == "not-measured"
+
+
+def test_what_a_call_has_written_is_undone_if_its_result_cannot_be_read() -> None:
+    ops = Changed("values.append(1.0)", "values.append(2.0)")
+    values: list[float] = []
+    ops.opaque(values)
+    assert values == [2.0]
+    assert ops.reason.kind == "not-measured"
+
+
+def test_an_array_of_objects_is_restored_in_any_layout() -> None:
+    array = np.empty((2, 2), dtype=object)
+    for place in range(4):
+        array[divmod(place, 2)] = [float(place)]  # of equal lengths, as an array has rows
+    kept, heap = array.copy(), Heap({"array": array.T})
+    array[0, 1] = None
+    heap.restore()
+    assert all(one is other for one, other in zip(array.flat, kept.flat, strict=True))
 
 
 def test_a_list_has_what_one_call_has_written() -> None:
@@ -285,6 +334,19 @@ def test_none_is_named_only_if_the_changed_code_depends_on_it() -> None:
     common = [(one.kind, one.argument) for one in ops.reason.common]
     assert ("none", "bias") in common
     assert ("none", "steps") not in common
+
+
+def test_none_is_named_if_it_ends_a_loop_that_contains_the_changed_code() -> None:
+    ops = Changed("x = x / 2", "x = x / 3")
+    ops.halved(5.0)
+    assert ("none", "most") in [(one.kind, one.argument) for one in ops.reason.common]
+
+
+def test_cotangents_that_are_missing_are_wrong() -> None:
+    ops = Changed("if operand.requires_grad]", "if not operand.requires_grad]")
+    node = ops.Node(ops.scale, ops.Leaf([3.0, 5.0], True), ops.Leaf([2.0, 7.0], True))
+    assert node.walk(np.ones(2)) == []
+    assert ops.reason.kind == "assertion"
 
 
 def test_another_order_of_the_same_objects_is_not_a_wrong_number() -> None:
