@@ -237,11 +237,13 @@ def _open_streams() -> None:
     """Open the null device for closed standard streams, and make all text visible.
 
     A stream is closed after `<&-`. Without the null device, the next file that is opened would take
-    its place.
+    its place. What is typed and is no text in the terminal's encoding is replaced.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper):

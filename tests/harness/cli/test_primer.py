@@ -45,12 +45,20 @@ def test_page_0_comes_first_and_is_recorded() -> None:
 
 
 def test_an_answer_that_cannot_be_one_is_not_counted() -> None:
-    keys = [ENTER, "dunno\n", "1/0\n", ENTER, ENTER, ENTER, "d\n", "12\n", "q\n"]
+    keys = ["x\n", ENTER, "dunno\n", "1/0\n", "1e999999999\n", "nan\n", ENTER, ENTER, ENTER]
+    keys += ["d\n", "12\n", "q\n"]
     done = dialogue(["start"], keys, program=light_program())
-    assert done.text.count("Type a number.") == 2
+    assert done.text.count("Press Enter to continue, or type q to stop.") == 1
+    assert done.text.count("Type a number.") == 4
     assert done.text.count("Type a, b or c.") == 2
     assert answers() == {}
     assert done.lines[-1] == STOPPED
+
+
+def test_what_is_behind_a_wrong_number_is_said_however_it_is_written() -> None:
+    done = dialogue(["start"], [ENTER, "9.0\n", "q\n"], program=light_program())
+    assert "That is s; x is still to be added." in done.text
+    assert answers() == {"value": ("9.0", False)}
 
 
 def test_page_0_goes_on_where_it_was_left() -> None:
