@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from inspect import unwrap
-from itertools import pairwise
 from typing import Any, get_args, get_type_hints
 
 import typer
@@ -103,12 +102,9 @@ def _wrong_use(error: Any, option: Any) -> UsageError:
 def _wrong_value(error: Any, command: Any, arguments: Sequence[str]) -> UsageError:
     """Return the error for a value that is not a number, or is too small."""
     name = error.param.opts[0]
-    values = [
-        argument if before == name else argument.removeprefix(f"{name}=")
-        for before, argument in pairwise(["", *arguments])
-        if before == name or argument.startswith(f"{name}=")
-    ]
-    value = shortened(values[-1], _LONGEST) if values else error.message
+    typed, *_ = error.ctx.command.make_parser(error.ctx).parse_args(list(arguments[1:]))
+    value = typed[error.param.name]
+    value = shortened(value[-1] if isinstance(value, list) else value, _LONGEST)
     problem = message("`{option}` cannot be `{value}`", option=name, value=value)
     hint = get_type_hints(unwrap(command.callback), include_extras=True)
     kind, *details = get_args(hint[error.param.name]) or (hint[error.param.name],)

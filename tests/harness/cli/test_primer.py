@@ -97,6 +97,13 @@ def test_the_track_can_begin_at_any_page() -> None:
     assert f"its pages are 0 to {len(TRACK)}" in refused.stderr
 
 
+@pytest.mark.parametrize("arguments", [("x",), ("x", "--lang", "en"), ("--lang", "en", "x")])
+def test_a_page_that_is_no_number_is_refused_as_typed(arguments: tuple[str, ...]) -> None:
+    refused = harness("start", *arguments)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "`page` cannot be `x`\n  remedy: give a whole number" in refused.stderr
+
+
 def test_page_0_is_not_offered_to_someone_who_is_on_the_track() -> None:
     open_journal().record(PageFinished(page=TRACK[0]))
     assert "page 0" not in harness("start").stdout

@@ -73,6 +73,14 @@ def test_a_probe_that_the_page_does_not_have_is_refused_with_those_that_it_has()
     assert "its probes are mul, square, reshape-inside, split-evenly, sub" in done.stderr
 
 
+@pytest.mark.parametrize("page", ["no-warmup", "stopped-by-what-it-trains-on"])
+def test_a_page_without_probes_names_the_command_that_runs_it(page: str) -> None:
+    done = harness("try", page, "-c", "a")
+    assert done.returncode == 2
+    assert "has no such probe with leaves" in done.stderr
+    assert f"remedy: harness break {page}\n" in done.stderr
+
+
 def test_lines_build_on_each_other_and_a_block_may_have_several() -> None:
     keys = ["y.sum().backward()\n", "def half(x):\n", "    return x / 2\n", "\n"]
     keys += ["half(a.grad)\n", CTRL_D]
