@@ -147,6 +147,8 @@ def _form(parameter: Any) -> str:
     name = parameter.metavar or "VALUE"
     if parameter.param_type_name == "option":
         return f"{parameter.opts[0]} {name}"
+    if name.startswith("["):
+        return str(name)
     several = "..." if parameter.nargs != 1 else ""
     return f"{name}{several}" if parameter.required else f"[{name}{several}]"
 

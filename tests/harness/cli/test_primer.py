@@ -104,6 +104,10 @@ def test_a_page_that_is_no_number_is_refused_as_typed(arguments: tuple[str, ...]
     assert "`page` cannot be `x`\n  remedy: give a whole number" in refused.stderr
 
 
+def test_two_pages_are_refused_with_the_form_of_the_command() -> None:
+    assert "write `harness start [N]`," in harness("start", "1", "2").stderr
+
+
 def test_page_0_is_not_offered_to_someone_who_is_on_the_track() -> None:
     open_journal().record(PageFinished(page=TRACK[0]))
     assert "page 0" not in harness("start").stdout
