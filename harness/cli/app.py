@@ -316,18 +316,13 @@ LIBRARIES = {
 
 def _versions() -> str:
     """Return what a report of a mistake should begin with."""
-    from importlib.metadata import PackageNotFoundError, version
     from platform import machine, python_version
 
-    def found(distribution: str, otherwise: str = "not installed") -> str:
-        try:
-            return version(distribution)
-        except PackageNotFoundError:
-            return otherwise
+    from harness.core.versions import own_version, version_of
 
     system = f"Python {python_version()}, {sys.platform} {machine()}"
-    libraries = ", ".join(f"{name} {found(library)}" for name, library in LIBRARIES.items())
-    return f"breaklab {found('breaklab', '(run from its sources)')}, {system}\n{libraries}"
+    versions = (f"{name} {version_of(each, 'not installed')}" for name, each in LIBRARIES.items())
+    return f"breaklab {own_version()}, {system}\n{', '.join(versions)}"
 
 
 def _end(status: int, **_options: object) -> None:
