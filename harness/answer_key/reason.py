@@ -83,6 +83,8 @@ def _of_values(replaced: list[_Replaced], broken: Run, clean: Run) -> Message:
         if not difference:
             return EMPTY
         return message("{difference}, and no result shows it", difference=difference)
+    if not all(_is_whole(part) for one in replaced for part in (one.old, one.new)):
+        return EMPTY
     added, missing = _tests(broken, replaced), _tests(clean, replaced)
     if not (_are_idle(added) and _are_idle(missing)):
         return EMPTY
@@ -110,6 +112,11 @@ def _is_known(one: _Replaced) -> bool:
     """Whether all values are arrays, or were recorded as text."""
     values = (*one.old.values, *one.new.values)
     return all(value.shape is not None or value.text for value in values)
+
+
+def _is_whole(part: Part) -> bool:
+    """Whether every value was recorded, and not only the first ones."""
+    return part.count == len(part.values)
 
 
 def _equal(
@@ -185,9 +192,9 @@ def _other_dtypes(one: _Replaced) -> tuple[str, str] | None:
 def _constant(part: Part) -> str | None:
     """Return the number that an expression always has in all of its entries."""
     numbers = {n for value in part.values for n in value.numbers}
-    whole = all(value.shape is not None or value.text for value in part.values)
+    whole = _is_whole(part) and all(v.shape is not None or v.text for v in part.values)
     texts = {value.text for value in part.values if value.text}
-    if whole and len(numbers) == 1 and not texts and part.count == len(part.values):
+    if whole and len(numbers) == 1 and not texts:
         return _number(numbers.pop())
     return texts.pop() if whole and len(texts) == 1 and not numbers else None
 
@@ -201,7 +208,7 @@ def _tests(run: Run, replaced: Sequence[_Replaced]) -> dict[str, Part]:
 def _are_idle(tests: Mapping[str, Part]) -> bool:
     """Whether all tests had the value with which both engines do the same, each time."""
     return all(
-        part.count == len(part.values) and {value.text for value in part.values} == {_truth(key)}
+        _is_whole(part) and {value.text for value in part.values} == {_truth(key)}
         for key, part in tests.items()
     )
 

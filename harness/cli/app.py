@@ -237,11 +237,13 @@ def _open_streams() -> None:
     """Open the null device for closed standard streams, and make all text visible.
 
     A stream is closed after `<&-`. Without the null device, the next file that is opened would take
-    its place.
+    its place. What is typed and is no text in the terminal's encoding is replaced.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper):
@@ -314,18 +316,13 @@ LIBRARIES = {
 
 def _versions() -> str:
     """Return what a report of a mistake should begin with."""
-    from importlib.metadata import PackageNotFoundError, version
     from platform import machine, python_version
 
-    def found(distribution: str, otherwise: str = "not installed") -> str:
-        try:
-            return version(distribution)
-        except PackageNotFoundError:
-            return otherwise
+    from harness.core.versions import own_version, version_of
 
     system = f"Python {python_version()}, {sys.platform} {machine()}"
-    libraries = ", ".join(f"{name} {found(library)}" for name, library in LIBRARIES.items())
-    return f"breaklab {found('breaklab', '(run from its sources)')}, {system}\n{libraries}"
+    versions = (f"{name} {version_of(each, 'not installed')}" for name, each in LIBRARIES.items())
+    return f"breaklab {own_version()}, {system}\n{', '.join(versions)}"
 
 
 def _end(status: int, **_options: object) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
@@ -46,9 +47,14 @@ def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
         for name, outcome in names.items():
             if name.startswith(word):
                 return outcome
-    *letters, last = (say(outcome)[0] for outcome in CHOICES)
-    choices = say("{first} or {next}", first=", ".join(letters), next=last)
-    raise ValueError(say("Type {choices}; ? shows the code", choices=choices))
+    letters = one_of([say(outcome)[0] for outcome in CHOICES], say)
+    raise ValueError(say("Type {choices}; ? shows the code", choices=letters))
+
+
+def one_of(choices: Iterable[str], say: Language) -> str:
+    """Return choices as `a, b or c`."""
+    *first, last = choices
+    return say("{first} or {next}", first=", ".join(first), next=last)
 
 
 def names_a_choice(typed: str, choices: Sequence[str], say: Language = ENGLISH) -> bool:
@@ -89,6 +95,14 @@ def numbered(choices: Sequence[str], say: Language) -> Iterator[str]:
     """Yield the choices in the language, each after its number unless they are numbers."""
     for number, choice in enumerate(choices, start=1):
         yield say(choice) if are_numbers(choices) else f"{number}  {say(choice)}"
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is one finite number, as it may be typed."""
+    try:
+        return math.isfinite(_number(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return False
 
 
 def _plain(text: str) -> str:
@@ -253,30 +267,33 @@ def _show_prompt(console: Screen, item: _Prompt, number: str) -> None:
 def read_answer(
     console: Screen,
     check: Callable[[str], None],
-    code: str = "",
+    show: Callable[[], None] | None = None,
     prompt: str | Text = "  > ",
-    show_change: Callable[[], None] = lambda: None,
 ) -> str:
     """Return what is typed, once `check` accepts it; empty if the question is skipped.
 
-    `check` raises ValueError, with the remedy, for what cannot be an answer. `?` shows the code and
-    the change, if there is any. Raises EOFError at the end of the input.
+    `check` raises ValueError, with the remedy, for what cannot be an answer. `?` calls `show`, if
+    it is given. Raises EOFError at the end of the input.
     """
     while True:
         typed = console.input(prompt).strip()
-        if typed == CODE and code:
-            console.print(Padding(Text(code), (0, 0, 0, 4)))
-            console.print()
-            show_change()
+        if typed == CODE and show:
+            show()
             continue
         if not typed:
             return ""
         try:
             check(typed)
         except ValueError as error:
-            console.print(f"  {error}")
+            console.print(Padding(Text(str(error)), (0, 0, 0, 2)))
             continue
         return typed
+
+
+def show_probe(console: Screen, probe: Probe) -> None:
+    """Print the code of a probe."""
+    console.print(Padding(Text(probe.code), (0, 0, 0, 4)))
+    console.print()
 
 
 def check_answer(typed: str, question: Asked, say: Language) -> None:
@@ -313,7 +330,11 @@ def _typed(console: Screen, item: _Prompt, show_change: Callable[[], None]) -> s
         else:
             check_answer(typed, item.question, console.say)
 
-    return read_answer(console, check, item.probe.code, show_change=show_change)
+    def show() -> None:
+        show_probe(console, item.probe)
+        show_change()
+
+    return read_answer(console, check, show)
 
 
 def _answered(
@@ -400,9 +421,7 @@ def _ask_move(console: Screen, metric: str, moves: Mapping[str, str]) -> str:
 
     def check(typed: str) -> None:
         if not _move(typed, moves, say):
-            *letters, last = moves
-            choices = say("{first} or {next}", first=", ".join(letters), next=last)
-            raise ValueError(say("Type {choices}", choices=choices))
+            raise ValueError(say("Type {choices}", choices=one_of(moves, say)))
 
     typed = read_answer(console, check, prompt=Text(f"  {metric} > "))
     return _move(typed, moves, say) if typed else ""

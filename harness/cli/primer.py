@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.cli.prediction import is_right, mark
+from harness.cli.prediction import is_number, is_right, mark, one_of, read_answer
 from harness.cli.session import CommandSession
 from harness.core.report import QuestionReport
 from harness.learn.events import PageFinished, PredictionMade
@@ -20,12 +19,13 @@ from harness.report.pages import show_markdown
 from harness.report.terminal import show_code
 
 if TYPE_CHECKING:
+    from harness.report.language import Language
     from harness.report.primer import Question, Step
 
 Ending = Literal["read", "skipped", "stopped"]
 """How a learner leaves page 0."""
 
-CODE, SKIP, STOP = "?", "s", "q"
+SKIP, STOP = "s", "q"
 """What can be typed instead of an answer."""
 
 
@@ -52,10 +52,12 @@ def read_primer(session: CommandSession, *, again: bool = False) -> Ending:
             number=first + 1,
             total=len(steps),
         )
-    typed = _typed(session, prompt)
-    while typed not in ("", SKIP, STOP):
-        typed = _typed(session, prompt)
-    if typed:
+
+    def check(typed: str) -> None:
+        if typed.lower() not in (SKIP, STOP):
+            raise ValueError(say("Press Enter to continue, or type q to stop."))
+
+    if typed := _typed(session, check, prompt=prompt):
         return _leave(session, typed)
     for number, step in enumerate(steps[first:], start=first + 1):
         primer.show_step(console, step, f"{number}/{len(steps)}")
@@ -80,10 +82,15 @@ def _show_heading(session: CommandSession) -> None:
     show_markdown(console, primer.introduction(say), 0)
 
 
-def _typed(session: CommandSession, prompt: str) -> str:
+def _typed(
+    session: CommandSession,
+    check: Callable[[str], None],
+    show: Callable[[], None] | None = None,
+    prompt: str = "  > ",
+) -> str:
     """Return what is typed, in lower case; at the end of the input, the key that stops."""
     try:
-        return session.console.input(Text(prompt)).strip().lower()
+        return read_answer(session.console, check, show, Text(prompt)).lower()
     except EOFError:
         session.console.print()
         return STOP
@@ -103,18 +110,20 @@ def _ask(session: CommandSession, step: Step, question: Question) -> Ending | No
     """
     console, say = session.console, session.console.say
     show_markdown(console, question.text, 2, below=0)
-    typed = _typed(session, "  > ")
-    while not _is_readable(typed, question):
-        if typed == CODE:
-            show_code(console, ENGINE, "python", primer.indent_of_code(console))
-        else:
-            console.print(Padding(Text(_remedy(session, question)), (0, 0, 0, 2)))
-        typed = _typed(session, "  > ")
+
+    def check(typed: str) -> None:
+        if not _is_readable(typed.lower(), question):
+            raise ValueError(_remedy(session, question))
+
+    def show() -> None:
+        show_code(console, ENGINE, "python", primer.indent_of_code(console))
+
+    typed = _typed(session, check, show)
     if typed in (SKIP, STOP):
         return _leave(session, typed)
     answer = Text.assemble((question.answer, "bold"))
     if typed:
-        right = is_right(typed, _report(question), say)
+        right = _is_right(typed, question, question.answer, say)
         answer = Text.assemble(mark(right=right, say=say), answer)
         made = PredictionMade(
             page=PRIMER,
@@ -127,30 +136,25 @@ def _ask(session: CommandSession, step: Step, question: Question) -> Ending | No
         )
         session.journal.record(made)
     console.print(Padding(answer, (0, 0, 0, 2)))
-    if mistake := question.mistakes.get(typed, ""):
-        show_markdown(console, mistake, 2, below=0)
+    for wrong, mistake in question.mistakes.items():
+        if typed and _is_right(typed, question, wrong, say):
+            show_markdown(console, mistake, 2, below=0)
     show_markdown(console, question.because, 2)
     primer.show_after(console, step)
     return None
 
 
-def _report(question: Question) -> QuestionReport:
-    return QuestionReport(
-        question.name, None, question.text, question.answer, "", list(question.choices)
-    )
+def _is_right(typed: str, question: Question, answer: str, say: Language) -> bool:
+    """Whether what was typed means this answer to the question."""
+    choices = list(question.choices)
+    return is_right(typed, QuestionReport("", None, "", answer, "", choices), say)
 
 
 def _is_readable(typed: str, question: Question) -> bool:
-    """Whether what was typed skips the question, leaves the page, or can be its answer."""
-    if typed in ("", SKIP, STOP):
+    """Whether what was typed leaves the page, or can be the answer to the question."""
+    if typed in (SKIP, STOP):
         return True
-    if question.choices:
-        return typed in question.choices
-    try:
-        Fraction(typed)
-    except (ValueError, ZeroDivisionError):
-        return False
-    return True
+    return typed in question.choices if question.choices else is_number(typed)
 
 
 def _remedy(session: CommandSession, question: Question) -> str:
@@ -158,9 +162,7 @@ def _remedy(session: CommandSession, question: Question) -> str:
     keys = _keys(session)
     if not question.choices:
         return say("Type a number. {keys}.", keys=keys)
-    *letters, last = question.choices
-    choices = say("{first} or {next}", first=", ".join(letters), next=last)
-    return say("Type {choices}. {keys}.", choices=choices, keys=keys)
+    return say("Type {choices}. {keys}.", choices=one_of(question.choices, say), keys=keys)
 
 
 def _keys(session: CommandSession) -> str:

@@ -291,7 +291,7 @@ def _read_answer(session: CommandSession, item: SelfTestQuestion) -> str | None:
 
     Raises typer.Exit if the input has ended.
     """
-    from harness.cli.prediction import check_answer, read_answer
+    from harness.cli.prediction import check_answer, read_answer, show_probe
 
     console, say = session.console, session.console.say
 
@@ -300,7 +300,7 @@ def _read_answer(session: CommandSession, item: SelfTestQuestion) -> str | None:
             check_answer(typed, item.question, say)
 
     try:
-        typed = read_answer(console, check, item.probe.code)
+        typed = read_answer(console, check, lambda: show_probe(console, item.probe))
     except EOFError:
         console.print(f"\n{say('`harness start` continues with this question.')}")
         raise typer.Exit(0) from None

@@ -14,7 +14,7 @@ from harness.core.errors import UsageError
 from harness.core.message import message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from harness.experiment.patching import Experiment
     from harness.pages.page import Page
@@ -43,14 +43,17 @@ def try_code(
 ) -> int:
     """Type Python, and see what it gives on the engine with and without a break."""
     session = CommandSession(breaks, lang=lang, json=json)
+    from harness.pages.front_matter import TrainingBreak
+
     broken = session.page(page, "break")
     if json and code is None:
         raise UsageError("--json needs -c", message("harness try {page} -c CODE", page=page))
+    if isinstance(broken.front, TrainingBreak):
+        raise _no_probe(broken, ())
     with session.busy():
         from harness.experiment.patching import prepare
 
-        context = session.context_for(broken)
-        experiment = prepare(broken, session.catalogue, context.engine)
+        experiment = prepare(broken, session.catalogue, session.engine)
     chosen = _chosen(broken, experiment, probe)
     if code is not None:
         answers = _answers(session, experiment, chosen, [_call(chosen), code])
@@ -76,10 +79,15 @@ def _chosen(page: Page, experiment: Experiment, name: str | None) -> Probe:
         return probes[name]
     if name is None and probes:
         return next(iter(probes.values()))
-    raise UsageError(
-        message("`{page}` has no such probe with leaves", page=page.id),
-        message("its probes are {names}", names=", ".join(probes) or "-"),
-    )
+    raise _no_probe(page, probes)
+
+
+def _no_probe(page: Page, names: Iterable[str]) -> UsageError:
+    """Return the error for a page without the probe that is asked for, or without any."""
+    remedy = message("harness break {page}", page=page.id)
+    if names := ", ".join(names):
+        remedy = message("its probes are {names}", names=names)
+    return UsageError(message("`{page}` has no such probe with leaves", page=page.id), remedy)
 
 
 def _introduce(session: CommandSession, experiment: Experiment, probe: Probe) -> None:

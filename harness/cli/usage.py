@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from inspect import unwrap
-from itertools import pairwise
 from typing import Any, get_args, get_type_hints
 
 import typer
@@ -102,18 +101,11 @@ def _wrong_use(error: Any, option: Any) -> UsageError:
 
 def _wrong_value(error: Any, command: Any, arguments: Sequence[str]) -> UsageError:
     """Return the error for a value that is not a number, or is too small."""
-    if error.param.param_type_name == "argument":
-        name = _form(error.param).strip("[]")
-        place = [one.name for one in _arguments(command)].index(error.param.name)
-        values = _values_of_arguments(command, arguments)[place : place + 1]
-    else:
-        name = error.param.opts[0]
-        values = [
-            argument if before == name else argument.removeprefix(f"{name}=")
-            for before, argument in pairwise(["", *arguments])
-            if before == name or argument.startswith(f"{name}=")
-        ]
-    value = shortened(values[-1], _LONGEST) if values else error.message
+    is_argument = error.param.param_type_name == "argument"
+    name = _form(error.param).strip("[]") if is_argument else error.param.opts[0]
+    typed, *_ = error.ctx.command.make_parser(error.ctx).parse_args(list(arguments[1:]))
+    value = typed[error.param.name]
+    value = shortened(value[-1] if isinstance(value, list) else value, _LONGEST)
     problem = message("`{option}` cannot be `{value}`", option=name, value=value)
     hint = get_type_hints(unwrap(command.callback), include_extras=True)
     kind, *details = get_args(hint[error.param.name]) or (hint[error.param.name],)
@@ -129,16 +121,6 @@ def _wrong_value(error: Any, command: Any, arguments: Sequence[str]) -> UsageErr
         case _:
             remedy = message("give a number that is at least {least}", least=f"{least:g}")
     return UsageError(problem, remedy)
-
-
-def _values_of_arguments(command: Any, arguments: Sequence[str]) -> list[str]:
-    """Return what is neither an option nor the value of one, after the command's name."""
-    options = _options(command)
-    return [
-        argument
-        for before, argument in pairwise(arguments)
-        if not argument.startswith("-") and (before not in options or options[before].is_flag)
-    ]
 
 
 def _options(command: Any) -> dict[str, Any]:
@@ -166,6 +148,8 @@ def _form(parameter: Any) -> str:
     name = parameter.metavar or "VALUE"
     if parameter.param_type_name == "option":
         return f"{parameter.opts[0]} {name}"
+    if name.startswith("["):
+        return str(name)
     several = "..." if parameter.nargs != 1 else ""
     return f"{name}{several}" if parameter.required else f"[{name}{several}]"
 

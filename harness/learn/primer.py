@@ -221,7 +221,8 @@ def rule_of_mul() -> str:
 def _place(file: str, name: str) -> Place:
     text = find_engine().sources[file]
     node = next(node for node in _definitions(file) if node.name == name)
-    return Place(name, file, node.lineno, ast.get_source_segment(text, node) or "")
+    code = "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])
+    return Place(name, file, node.lineno, code)
 
 
 @cache

@@ -167,13 +167,14 @@ def _is_original(clean: Engine, sources: Mapping[str, str]) -> bool:
     """
     if sources.keys() != clean.sources.keys():
         return False
-    different = [file for file, text in sources.items() if text != clean.sources[file]]
-    trees = (
-        tuple(ast.dump(parse_python(text, file, 1, "file")) for text in (sources[file], original))
-        for file in different
-        for original in [clean.sources[file]]
+
+    def tree(text: str, file: str) -> str:
+        return ast.dump(parse_python(text, file, 1, "file"))
+
+    return all(
+        text == clean.sources[file] or tree(text, file) == tree(clean.sources[file], file)
+        for file, text in sources.items()
     )
-    return all(own == other for own, other in trees)
 
 
 def _unrepaired(experiment: Experiment, folder: Path) -> Repair:

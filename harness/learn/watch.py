@@ -162,15 +162,20 @@ def first_commands(places: Sequence[Watched]) -> tuple[list[Command], list[Path]
     before a file in it is saved.
     """
     files = [place.root for place in places if place.root.is_file()]
-    found = commands(files, places)
+    found = {command.arguments: command for command in commands(files, places)}
     for place in places:
-        copy = nearest_copy(place.root.absolute()) if place.root.is_dir() else None
-        if place.root.is_dir() and place.engine:
-            found.append(Command(("doctor", place.engine), ()))
-        elif copy is not None:
-            found.append(Command(("fix", "--dir", os.path.relpath(copy)), ()))
-    known = {path for command in found for path in command.files}
-    return found, [path for path in files if path not in known]
+        if place.root.is_dir() and (arguments := _arguments_of_folder(place)):
+            found.setdefault(arguments, Command(arguments, ()))
+    known = {path for command in found.values() for path in command.files}
+    return list(found.values()), [path for path in files if path not in known]
+
+
+def _arguments_of_folder(place: Watched) -> tuple[str, ...]:
+    """Return the command for an engine, or a folder in a copy; empty for any other folder."""
+    if place.engine:
+        return "doctor", place.engine
+    copy = nearest_copy(place.root.absolute())
+    return () if copy is None else ("fix", "--dir", os.path.relpath(copy))
 
 
 def _arguments(path: Path, places: Sequence[Watched]) -> tuple[str, ...]:

@@ -172,40 +172,39 @@ class Change:
 def changes_of(change: PatchedEngine | Report) -> list[Change]:
     """Return the blocks of consecutive changed lines in a unified diff."""
     blocks: list[tuple[str, int, list[str]]] = []
-    file, number, inside = "", 0, False
-    for row in change.diff.splitlines():
-        if row.startswith("+++ b/"):
-            file = row.removeprefix("+++ b/")
-        elif hunk := re.match(r"@@ -(\d+)", row):
-            number, inside = int(hunk[1]), False
-        elif row.startswith(("-", "+")) and not row.startswith("--- a/"):
-            if not inside:
+    for file, start, rows in _hunks(change.diff):
+        number, inside = start, False
+        for row in rows:
+            is_changed = row.startswith(("-", "+"))
+            if is_changed and not inside:
                 blocks.append((file, number, []))
-            blocks[-1][2].append(row)
-            number, inside = number + row.startswith("-"), True
-        else:
-            number, inside = number + 1, False
-    return [
-        Change(file, number, _scope_at(change.sites, file, number), _dedented(code))
-        for file, number, code in blocks
-    ]
+            if is_changed:
+                blocks[-1][2].append(row)
+            number, inside = number + (not row.startswith("+")), is_changed
+    return [_change(change, *block) for block in blocks]
 
 
 def surroundings_of(change: PatchedEngine | Report) -> list[Change]:
     """Return the changed lines of the engine with the lines around them, as the diff has them."""
-    found: list[Change] = []
+    return [_change(change, *hunk) for hunk in _hunks(change.diff)]
+
+
+def _hunks(diff: str) -> list[tuple[str, int, list[str]]]:
+    """Return the hunks of a unified diff: the file, the first line in it, and the rows."""
+    found: list[tuple[str, int, list[str]]] = []
     file = ""
-    for row in change.diff.splitlines():
+    for row in diff.splitlines():
         if row.startswith("+++ b/"):
             file = row.removeprefix("+++ b/")
         elif hunk := re.match(r"@@ -(\d+)", row):
-            found.append(Change(file, int(hunk[1]), "", []))
+            found.append((file, int(hunk[1]), []))
         elif found and not row.startswith("--- a/"):
-            found[-1].code.append(row or " ")
-    return [
-        Change(one.file, one.line, _scope_at(change.sites, one.file, one.line), _dedented(one.code))
-        for one in found
-    ]
+            found[-1][2].append(row or " ")
+    return found
+
+
+def _change(change: PatchedEngine | Report, file: str, line: int, rows: Sequence[str]) -> Change:
+    return Change(file, line, _scope_at(change.sites, file, line), _dedented(rows))
 
 
 def _dedented(code: Sequence[str]) -> list[str]:

@@ -178,7 +178,7 @@ def _part_value(value: Any, *, is_other: bool) -> PartValue:
             text = text if len(text) <= _LONG else ""
             return PartValue(digest.digest, None, text=text, is_other=is_other)
         array = np.asarray(shown)
-        if array.dtype.kind not in "biuf":
+        if array.dtype.kind not in "iuf":  # the values of a mask explain nothing without its use
             return PartValue(digest.digest, None)
         numbers = array.ravel()[:1] if array.size and np.ptp(array) == 0 else array.ravel()
         first = numbers[:FEW_NUMBERS].astype(float).tolist()

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from harness.core.run import NumericArray
-from harness.engines.engine import Engine
+from harness.engines.engine import Dialect, Engine
 from harness.pages.probe import Probe
 from harness.runs.isolated import Printout, run_program
 from harness.runs.protocol import Program
@@ -31,7 +31,7 @@ PROMPT = "<prompt>"
 class _Start(msgspec.Struct):
     """What an entry can use besides the engine."""
 
-    engine: str
+    dialect: Dialect
     leaves: dict[str, tuple[str, str]]
     """The dtype of each leaf, and its values as JSON."""
     source: str
@@ -47,7 +47,7 @@ def replayed(engine: Engine, probe: Probe, entries: Sequence[str]) -> Printout:
         name: (values.dtype.str, json.dumps(values.tolist()))
         for name, values in draw(probe).items()
     }
-    start = _Start(engine.dialect.module, leaves, probe.source, list(entries))
+    start = _Start(engine.dialect, leaves, probe.source, list(entries))
     text = msgspec.json.encode(start).decode()
     source = f"from harness.runs.replay import replay\nreplay({text!r})\n"
     return run_program(
@@ -57,13 +57,14 @@ def replayed(engine: Engine, probe: Probe, entries: Sequence[str]) -> Printout:
 
 def replay(text: str) -> None:
     """In a child: execute the entries, and print what the last one prints or raises."""
+    from harness.engines.adapter import open_library  # only a child needs it
+
     start = msgspec.json.decode(text, type=_Start)
-    names: dict[str, object] = {"__name__": "__main__", "np": np}
-    lib = importlib.import_module(start.engine)
-    names["lib"] = lib
+    library = open_library(start.dialect, importlib.import_module(start.dialect.module))
+    names: dict[str, object] = {"__name__": "__main__", "np": np, "lib": library.module}
     exec(compile_at(start.source, PROMPT, 1), names)  # noqa: S102  the probe
     for name, values in _values(start.leaves).items():
-        names[name] = lib.tensor(values, requires_grad=True)
+        names[name] = library.leaf(values)
     *before, last = start.entries
     for entry in before:
         with contextlib.suppress(BaseException), contextlib.redirect_stdout(io.StringIO()):

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from harness.core.files import cache_folder
+from harness.core.versions import version_of
 from harness.engines.engine import find_engine
 from harness.experiment.exploration import explore
 from harness.grade.files import write_files
@@ -171,7 +171,7 @@ def open_suite_grader(arguments: Mapping[str, Any], seed: bytes) -> Grader:
 
 def settings_of(plan: GradingPlan) -> dict[str, str]:
     """Return a value or digest for everything that a result depends on, apart from the seed."""
-    libraries = {name: _version(name) for name in _LIBRARIES}
+    libraries = {name: version_of(name, "none") for name in _LIBRARIES}
     return {
         "the breaks": _digest(map(_facts, plan.breaks)),
         "the correct engines": _digest(map(_facts, plan.variants)),
@@ -197,10 +197,3 @@ def _digest(texts: Iterable[str]) -> str:
     for text in texts:
         digest.update(len(text.encode()).to_bytes(8, "big") + text.encode())
     return digest.hexdigest()
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return "none"

@@ -8,7 +8,6 @@ import platform
 import re
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
@@ -16,6 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from harness.core.message import Message, visible
+from harness.core.versions import own_version, version_of
 from harness.report.glossary import read_glossary
 from harness.report.html.lesson import PREDICTED, Lesson, inline, markdown
 from harness.report.html.primer import PrimerLesson
@@ -78,8 +78,8 @@ def fill(template: str, title: str, say: Language = ENGLISH, **values: object) -
 
 def _versions() -> str:
     """Return the versions of what ran everything."""
-    parts = [f"{name} {version(name)}" for name in ("breaklab", "numpy")]
-    return ", ".join([*parts, f"Python {platform.python_version()}"])
+    numpy = version_of("numpy", "not installed")
+    return f"breaklab {own_version()}, numpy {numpy}, Python {platform.python_version()}"
 
 
 BEGIN = "document.documentElement.classList.add('js')"

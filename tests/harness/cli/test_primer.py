@@ -45,12 +45,20 @@ def test_page_0_comes_first_and_is_recorded() -> None:
 
 
 def test_an_answer_that_cannot_be_one_is_not_counted() -> None:
-    keys = [ENTER, "dunno\n", "1/0\n", ENTER, ENTER, ENTER, "d\n", "12\n", "q\n"]
+    keys = ["x\n", ENTER, "dunno\n", "1/0\n", "1e999999999\n", "nan\n", ENTER, ENTER, ENTER]
+    keys += ["d\n", "12\n", "q\n"]
     done = dialogue(["start"], keys, program=light_program())
-    assert done.text.count("Type a number.") == 2
+    assert done.text.count("Press Enter to continue, or type q to stop.") == 1
+    assert done.text.count("Type a number.") == 4
     assert done.text.count("Type a, b or c.") == 2
     assert answers() == {}
     assert done.lines[-1] == STOPPED
+
+
+def test_what_is_behind_a_wrong_number_is_said_however_it_is_written() -> None:
+    done = dialogue(["start"], [ENTER, "9.0\n", "q\n"], program=light_program())
+    assert "That is s; x is still to be added." in done.text
+    assert answers() == {"value": ("9.0", False)}
 
 
 def test_page_0_goes_on_where_it_was_left() -> None:
@@ -87,6 +95,17 @@ def test_the_track_can_begin_at_any_page() -> None:
     refused = harness("start", str(len(TRACK) + 1))
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"its pages are 0 to {len(TRACK)}" in refused.stderr
+
+
+@pytest.mark.parametrize("arguments", [("x",), ("x", "--lang", "en"), ("--lang", "en", "x")])
+def test_a_page_that_is_no_number_is_refused_as_typed(arguments: tuple[str, ...]) -> None:
+    refused = harness("start", *arguments)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "`N` cannot be `x`\n  remedy: give a whole number" in refused.stderr
+
+
+def test_two_pages_are_refused_with_the_form_of_the_command() -> None:
+    assert "write `harness start [N]`," in harness("start", "1", "2").stderr
 
 
 def test_page_0_is_not_offered_to_someone_who_is_on_the_track() -> None:

@@ -1,6 +1,12 @@
 """`harness try`: Python on the unbroken and on the broken engine, side by side."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from tests.harness.cli.terminal import CTRL_D, dialogue
 from tests.harness.command import harness
@@ -31,6 +37,30 @@ def test_an_exception_is_an_answer() -> None:
     assert tried("raise SystemExit") == ["both      SystemExit"]
 
 
+def test_the_leaves_are_tensors_of_the_engine_that_harness_toml_names(tmp_path: Path) -> None:
+    engine = Path(__file__).parents[2] / "engines/closures.py"
+    (tmp_path / "closures.py").write_text(engine.read_text())
+    (tmp_path / "harness.toml").write_text('[engine]\ntarget = "closures.py:Tensor"\n')
+    code = "y.sum().backward(); np.allclose(x.grad, 2 * x.data + 1)"
+    arguments = ("try", "assign-not-accumulate", "--probe", "reused-leaf", "-c", code)
+    done = harness(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["unbroken", "True", "broken", "False"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:surrogateescape", "utf-8:strict"])
+def test_bytes_that_are_no_text_are_an_entry_like_any_other(encoding: str) -> None:
+    command = [sys.executable, "-m", "harness", "try", PAGE]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    typed = b"'\xff'\n1 + 1\n"
+    done = subprocess.run(
+        command, input=typed, capture_output=True, env=environment, timeout=60, check=True
+    )
+    assert done.stderr == b""
+    assert "both      '\ufffd'\n" in done.stdout.decode()
+    assert "both      2\n" in done.stdout.decode()
+
+
 def test_json_has_both_answers() -> None:
     done = harness("try", PAGE, "-c", "a.shape", "--json")
     assert json.loads(done.stdout) == {"schema": 1, "unbroken": "(4, 3)", "broken": "(4, 3)"}
@@ -41,6 +71,14 @@ def test_a_probe_that_the_page_does_not_have_is_refused_with_those_that_it_has()
     done = harness("try", PAGE, "-c", "a", "--probe", "sum-rows")
     assert done.returncode == 2
     assert "its probes are mul, square, reshape-inside, split-evenly, sub" in done.stderr
+
+
+@pytest.mark.parametrize("page", ["no-warmup", "stopped-by-what-it-trains-on"])
+def test_a_page_without_probes_names_the_command_that_runs_it(page: str) -> None:
+    done = harness("try", page, "-c", "a")
+    assert done.returncode == 2
+    assert "has no such probe with leaves" in done.stderr
+    assert f"remedy: harness break {page}\n" in done.stderr
 
 
 def test_lines_build_on_each_other_and_a_block_may_have_several() -> None:

@@ -15,6 +15,7 @@ from harness.learn.watch import (
     Watched,
     changed,
     commands,
+    first_commands,
     snapshot,
     wait_for_change,
     watched,
@@ -162,6 +163,15 @@ def test_a_copy_is_checked(folder: Path) -> None:
     files = [copy.folder / "pkg" / "tiny.py", copy.folder / "new.py", copy.folder / "fix.toml"]
     assert arguments(*files) == [("fix", "--dir", "fix-half")]
     assert arguments(copy.folder / "pkg" / "deleted.py") == [("fix", "--dir", "fix-half")]
+
+
+def test_a_copy_that_is_named_twice_is_checked_once_before_anything_is_saved(folder: Path) -> None:
+    copy = ScratchCopy(folder / "fix-half", CopyOrigin("half", "", "/", (), ""))
+    copy.write({"pkg/tiny.py": ""})
+    named = [copy.folder, copy.folder / "pkg", copy.folder / "pkg" / "tiny.py", folder]
+    first, idle = first_commands([watched(str(path)) for path in named])
+    assert [command.arguments for command in first] == [("fix", "--dir", "fix-half")]
+    assert idle == []
 
 
 def test_an_engine_is_examined_once(folder: Path) -> None:
