@@ -207,10 +207,18 @@ def test_mutants_that_look_the_same_are_numbered() -> None:
 
 def test_an_entry_for_a_rule_that_was_not_run_is_kept() -> None:
     entries = compare(report(mutant(3, "g.sum(0)", rule="Add")), [], ALL).entries
-    compared = compare(report(mutant(9, "g.sum(1)")), entries, Scope(files=["ops.py"], rule="Mul"))
+    scope = Scope(files=["ops.py"], rules=["Mul", "Old.Mul"])
+    compared = compare(report(mutant(9, "g.sum(1)")), entries, scope)
     assert list(compared.stale) == []
     kept = {one.id for one in compared.entries}
     assert kept == {"sum-dropped@Add.backward", "sum-dropped@Mul.backward"}
+
+
+def test_an_entry_is_stale_for_any_of_the_rules_with_a_name() -> None:
+    missed = report(*(mutant(3, "g.sum(0)", rule=rule) for rule in ("Add", "Mul", "Old.Mul")))
+    entries = compare(missed, [], ALL).entries
+    compared = compare(report(), entries, Scope(files=["ops.py"], rules=["Mul", "Old.Mul"]))
+    assert list(compared.stale) == ["sum-dropped@Mul.backward", "sum-dropped@Old.Mul.backward"]
 
 
 def test_a_site_that_was_rewritten_is_new() -> None:
