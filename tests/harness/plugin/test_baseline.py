@@ -13,7 +13,7 @@ from harness.grade.suite import BreakResult, Fate, RuleChange, SuiteReport
 from harness.plugin.baseline import Entry, Scope, compare, normalized, read_baseline, write_baseline
 from tests.harness.plugin.process import ALONE, Result
 from tests.harness.plugin.test_breaks import run_with_plugins
-from tests.harness.plugin.test_rules import ENGINE, example, run
+from tests.harness.plugin.test_rules import ENGINE, example, run, written
 from tests.harness.report.published import Sarif
 
 USE = "--breaks-baseline=known.toml"
@@ -153,6 +153,22 @@ def test_a_mistake_in_the_options(folder: Path, options: list[str], problem: str
     assert problem in result.text
     assert "remedy: " in result.text
     assert "Traceback" not in result.text
+
+
+def test_a_run_in_which_all_mutants_are_equivalent(tmp_path: Path) -> None:
+    rule = "def scale(x, k):\n    def vjp(g):\n        return -g\n    return -x, vjp\n"
+    test = "import ops\n\ndef test_scale():\n    assert ops.scale(1.0, 2.0)[1](0.0) == 0.0\n"
+    folder = written(tmp_path, ops=rule, test_ops=test)
+    run(folder, "--breaks-rules=ops.py", *UPDATE)
+    (entry,) = entries_of(folder)
+    line = f'id = "{entry["id"]}"\n'
+    edit(folder / "known.toml", line, line + 'equivalent = "zero has no sign"\n')
+    result = run(folder, "--breaks-rules=ops.py", USE)
+    assert result.status == 0
+    assert "Equivalent, as the baseline says, and not counted: 1" in result.summary
+    assert "was tried" not in result.summary
+    assert "Nothing can be said" not in result.summary
+    assert "equivalent" in result.report["reason"]
 
 
 # ----- The comparison -----
