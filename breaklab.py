@@ -152,19 +152,14 @@ def __getattr__(name: str) -> Any:
 
 
 class _Refusal:
-    """What pytest gets instead of the plugin: tests run, but `--breaks` is refused."""
+    """What pytest gets instead of the plugin: tests run, but our options are refused."""
 
     def __init__(self, found: Collision) -> None:
         self.found = found
 
-    def pytest_addoption(self, parser: Any) -> None:
-        """Accept the options, so that pytest does not call them unknown."""
-        for name in ("--breaks", "--breaks-rules"):
-            parser.getgroup("breaklab").addoption(name, nargs="?", const="all")
-
-    def pytest_configure(self, config: Any) -> None:
-        """Refuse the options with the reason."""
-        if config.option.breaks is not None or config.option.breaks_rules is not None:
+    def pytest_load_initial_conftests(self, args: list[str]) -> None:
+        """Refuse our options with the reason, before pytest calls them unknown."""
+        if any(argument.startswith("--breaks") for argument in args):
             import pytest
 
             raise pytest.UsageError(str(self.found))

@@ -10,6 +10,8 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import product
 from pathlib import Path, PurePosixPath
 
 from harness.check.template import DraftHunk
@@ -21,7 +23,7 @@ from harness.patch.side import quiet_parse
 LARGEST = 1_000_000
 """The number of bytes of a diff that is read."""
 
-_HEADER = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@ ?(.*)")
+_HEADER = re.compile(r"@@ -\d+(?:,(\d{1,9}))? \+\d+(?:,(\d{1,9}))? @@ ?(.*)")
 _BINARY = re.compile(r"Binary files|GIT binary")
 _DEFINITION = re.compile(r"(\s*)(?:async\s+)?(?:def|class)\s+(\w+)")
 _TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
@@ -93,7 +95,7 @@ def _changes(path: Path, left_out: dict[str, Message]) -> Iterator[_Change]:
                 left_out[new or old] = reason
             else:
                 yield change
-    if not found:
+    if not found and not left_out:
         problem = message("it is not a unified diff: it has no hunk `@@ -1,2 +1,3 @@`")
         raise PageError(str(path), 1, problem, _GIT)
 
@@ -143,10 +145,12 @@ def _unfit(old: str, new: str) -> Message | None:
 def _hunks(change: _Change, left_out: dict[str, Message]) -> Iterator[DraftHunk]:
     """Yield a hunk for each group of changed rows."""
     rows, covered, place = change.rows, 0, f"{change.path}:{change.line}"
+    bounds = _bounds(rows)
     for start, end in _groups(rows):
         if start < covered:  # in the context of the group before
             continue
-        window = next((one for one in _windows(rows, start, end) if _is_whole(rows, *one)), None)
+        windows = _windows(bounds, start, end)
+        window = next((one for one in windows if _is_whole(rows[slice(*one)])), None)
         if window is None:
             left_out[place] = message(
                 "{place}: the diff shows only a part of a statement; `git diff -U20` shows more",
@@ -174,15 +178,17 @@ def _groups(rows: Sequence[str]) -> Iterator[tuple[int, int]]:
             start = None
 
 
-def _windows(rows: Sequence[str], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of what contains a group, the narrowest first; no other group is cut."""
-    bounds = [
-        (first, last)
-        for first in range(start, -1, -1)
-        for last in range(end, len(rows) + 1)
-        if not any(one < first < other or one < last < other for one, other in _groups(rows))
-    ]
-    yield from sorted(bounds, key=lambda bound: bound[1] - bound[0])
+def _bounds(rows: Sequence[str]) -> list[int]:
+    """Return the positions that cut neither a group nor, as far as a line shows, a statement."""
+    inside = {bound for start, end in _groups(rows) for bound in range(start + 1, end)}
+    return [n for n in range(len(rows) + 1) if n not in inside and _is_between(rows, n)]
+
+
+def _windows(bounds: Sequence[int], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of what contains a group, the narrowest first."""
+    ends = [bound for bound in bounds if bound >= end]
+    by_start = [product([bound], ends) for bound in reversed(bounds) if bound <= start]
+    yield from merge(*by_start, key=lambda window: window[1] - window[0])
 
 
 def _sides(rows: Sequence[str]) -> tuple[str, str]:
@@ -208,22 +214,23 @@ _CONTINUES = re.compile(r"\s*([-)\]}+*/%.,=<>&|^]|@\s|(and|or)\b)")
 """Code that continues the line before it."""
 
 
-def _is_whole(rows: Sequence[str], start: int, end: int) -> bool:
-    """Whether both sides of these rows are whole statements, and there is code to look for."""
+def _is_between(rows: Sequence[str], bound: int) -> bool:
+    """Whether, on both sides, no line before this position continues behind it."""
     for sign in "-+":
-        codes = [row[1:] if row[0] in f" {sign}" else "" for row in rows]
-        inside = [code for code in codes[start:end] if code.strip()]
-        around = [
-            next((code for code in reversed(codes[:start]) if code.strip()), ""),
-            next((code for code in codes[end:] if code.strip()), ""),
-        ]
-        if _OPEN.fullmatch(around[0]) or _CONTINUES.match(around[1]):
+        before, after = (
+            (row[1:] for row in part if row[0] in f" {sign}" and row[1:].strip())
+            for part in (reversed(rows[:bound]), rows[bound:])
+        )
+        if _OPEN.fullmatch(next(before, "")) or _CONTINUES.match(next(after, "")):
             return False
-        if inside and (_CONTINUES.match(inside[0]) or _OPEN.fullmatch(inside[-1])):
-            return False
+    return True
+
+
+def _is_whole(rows: Sequence[str]) -> bool:
+    """Whether both sides of these rows are whole statements, and there is code to look for."""
     try:
-        before, _ = map(quiet_parse, _sides(rows[start:end]))
-    except (SyntaxError, ValueError, RecursionError):
+        before, _ = map(quiet_parse, _sides(rows))
+    except SyntaxError:
         return False
     return bool(before.body)
 

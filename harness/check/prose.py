@@ -144,12 +144,9 @@ def _check_general(page: Page, text: MarkdownText) -> Iterator[Finding]:
     front = page.front
     if not isinstance(front, Break | TrainingBreak):
         return
-    for said in (front.why, front.beware):
+    for key, said in (("why", front.why), ("beware", front.beware)):
         for claim in filter(_is_general, _sentences(said)):
-            start = claim[:40]
-            rows = enumerate(page.toml.splitlines(), start=2)
-            line = next((number for number, row in rows if start in row), 1)
-            yield text.finding(line, *_general(claim))
+            yield text.finding(page.line_of(key), *_general(claim))
     for token in text.tokens:
         for claim in _sentences(token.content if token.type == "inline" else ""):
             if _is_general(claim) and not claim.startswith("|"):

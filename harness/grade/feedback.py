@@ -330,6 +330,8 @@ def _relative(folder: Path) -> str:
 
 
 def _nothing_to_judge(results: Sequence[BreakResult]) -> str:
+    if any(result.baseline == "equivalent" for result in results):
+        return "the baseline says that all that could be tried is equivalent"
     if any(result.fate != "does-not-apply" for result in results):
         return "all breaks that could be tried have the weight 0"
     return "no break has a site in this engine"

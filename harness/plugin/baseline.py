@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -80,15 +81,16 @@ class Scope:
     """All breaks that exist."""
     files: Collection[str] = ()
     """The files whose rules are all examined."""
-    rule: str = ""
-    """The only rule that is examined, if one was named."""
+    rules: Collection[str] = ()
+    """The only rules that are examined, if a name was given."""
 
     def has(self, entry: Entry) -> bool:
         """Whether the run shows if an entry is needed."""
         if not entry.place:
             exists = entry.id in self.catalogue
             return bool(self.breaks) and (entry.id in self.breaks or not exists)
-        is_inside = not self.rule or f"{entry.place}.".startswith(f"{self.rule}.")
+        place = f"{entry.place}."
+        is_inside = not self.rules or any(place.startswith(f"{rule}.") for rule in self.rules)
         return entry.file in self.files and is_inside
 
 
@@ -118,15 +120,14 @@ def read_baseline(file: Path, *, may_be_missing: bool) -> list[Entry]:
         problem = message("no baseline {file}", file=file)
         raise UsageError(problem, "--breaks-baseline-update writes it")
     table = read_toml(file, _File, "it is not a baseline", _REMEDY)
-    for entry in (*table.breaks, *table.mutants):
-        is_break = entry in table.breaks
-        if is_break == bool(entry.place) or is_break == bool(entry.file):
-            problem = message(
-                "`{id}` is not a valid entry of [[{table}]]",
-                id=entry.id,
-                table="break" if is_break else "mutant",
-            )
-            raise PageError(str(file), _line_of(file, entry.id), problem, _REMEDY)
+    for name, entries in (("break", table.breaks), ("mutant", table.mutants)):
+        for entry in entries:
+            is_mutant = name == "mutant"
+            if bool(entry.place) != is_mutant or bool(entry.file) != is_mutant:
+                problem = message(
+                    "`{id}` is not a valid entry of [[{table}]]", id=entry.id, table=name
+                )
+                raise PageError(str(file), _line_of(file, entry.id), problem, _REMEDY)
     return [*table.breaks, *table.mutants]
 
 
@@ -187,6 +188,7 @@ def _entries_of(results: Iterable[BreakResult]) -> Iterator[Entry]:
         yield replace(entry, number=counts[entry.key])
 
 
+@cache
 def normalized(code: str) -> str:
     """Return code in one line without what a formatter changes: spaces, quotes, line ends."""
     for text in (code, code.replace("; ", " ")):  # an expression on several lines is no statement

@@ -114,7 +114,8 @@ def _of_rules(target: str, catalogue: Catalogue) -> Subject:
         return [mutant for mutant in found if mutant.page.id == name]
 
     titles = {mutant.id: mutant.page.title for mutant in found}
-    scope = Scope(files=located.files, rule=rules[0].name if located.rule else "")
+    named = [rule.name for rule in rules] if located.rule else ()
+    scope = Scope(files=located.files, rules=named)
     return Subject(located.engine, titles, lambda: found, claimed, "--breaks-rules", scope, rules)
 
 

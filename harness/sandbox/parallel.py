@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import Pipe, active_children, get_all_start_methods, get_context
+from multiprocessing import Pipe, active_children, get_context
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -82,7 +82,7 @@ def map_in_parallel(
 
     Close the generator if it is not exhausted: that ends the work in progress.
     """
-    if processes < 2 or not FORKS or "fork" not in get_all_start_methods():
+    if processes < 2 or not FORKS:
         yield from map(function, items)
         return
     pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_start)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,12 +79,8 @@ def copied(source: Path) -> Iterator[Path]:
         *(".git", ".nox", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info"),
         *("build", "dist"),
     )
-    copy = Path(os.environ.get("TMPDIR", "/tmp")) / f"breaklab-sources-{os.getpid()}"
-    shutil.copytree(source, copy, ignore=left_out)
-    try:
-        yield copy
-    finally:
-        shutil.rmtree(copy)
+    with tempfile.TemporaryDirectory(prefix="breaklab-sources-") as folder:
+        yield shutil.copytree(source, Path(folder, "breaklab"), ignore=left_out)
 
 
 # ----- Environments -----

@@ -79,3 +79,22 @@ def test_a_distribution_that_we_have_replaced_removes_our_files_when_uninstalled
     done = made.run("breaklab", "list")
     assert done.returncode == 3
     assert "harness/__init__.py is missing" in done.stderr
+
+
+def test_any_option_is_refused_if_the_plugin_cannot_be_imported(
+    archives: tuple[Path, Path], tmp_path: Path
+) -> None:
+    made = environment(tmp_path, archives[1])
+    hiding = tmp_path / "hiding" / "harness"
+    hiding.mkdir(parents=True)
+    (hiding / "__init__.py").touch()
+    for option in ("--breaks", "--breaks-rules=ops.py", "--breaks-baseline=known.toml"):
+        command = ("python", "-m", "pytest", "-p", "no:cacheprovider", option)
+        done = made.run(*command, PYTHONPATH=str(hiding.parent))
+        assert done.returncode == 4
+        assert f"`harness` is imported from {hiding}" in done.stderr
+        assert "unrecognized" not in done.stderr
+    command = ("python", "-m", "pytest", "-p", "no:cacheprovider")
+    done = made.run(*command, PYTHONPATH=str(hiding.parent))
+    assert done.returncode == 0
+    assert f"breaklab: `harness` is imported from {hiding}" in done.stdout

@@ -16,7 +16,7 @@ from harness.report.grading.text import (
     accepted,
     counted,
     kind_of,
-    refusals,
+    not_tried,
     uncounted,
     wrapped,
 )
@@ -44,10 +44,10 @@ def lines(grade: Grade, rules: Sequence[Rule], verbose: int, width: int) -> Iter
 
 def _lines(grade: Grade, rules: Sequence[Rule], verbose: int) -> Iterator[str]:
     if not grade.gradable:
-        first, *others = refusals(grade)
-        yield f"No mutant was tried: {first}"
-        yield from others
-        yield "Nothing can be said about the rules until the tests pass every time they are run."
+        yield from not_tried(grade, "mutant")
+        if not grade.breaks:
+            until = "until the tests pass every time they are run"
+            yield f"Nothing can be said about the rules {until}."
         return
     every = grade.breaks or []
     mutants = [mutant for mutant in every if not mutant.is_accepted]

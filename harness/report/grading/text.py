@@ -83,6 +83,16 @@ def refusals(grade: Grade) -> Iterator[str]:
     yield from left_out(grade)
 
 
+def not_tried(grade: Grade, what: str) -> Iterator[str]:
+    """Yield why no break or mutant was tried, or that all of them are set aside as equivalent."""
+    if set_aside := list(accepted(grade.breaks or ())):
+        yield from set_aside
+        return
+    first, *others = refusals(grade)
+    yield f"No {what} was tried: {first}"
+    yield from others
+
+
 def exclusions(grade: Grade) -> Iterator[str]:
     """Yield which tests a suite is graded without, and what that costs."""
     if grade.partial:
@@ -182,9 +192,7 @@ def wrapped(line: str, width: int) -> list[str]:
 
 def _lines(grade: Grade, verbose: int, option: str) -> Iterator[str]:
     if not grade.gradable:
-        first, *others = refusals(grade)
-        yield f"No break was tried: {first}"
-        yield from others
+        yield from not_tried(grade, "break")
         yield from _doubts(grade)
         return
     yield from exclusions(grade)

@@ -178,6 +178,18 @@ def test_the_output_of_git(tmp_path: Path) -> None:
     assert notation(fix).splitlines()[1:] == ["-return g * b", "+return g * a"]
 
 
+def test_a_long_file_with_many_changes_and_all_of_its_lines(tmp_path: Path) -> None:
+    old = [f"x{number} = f({number})" for number in range(1000)]
+    new = [f"{row} + 1" if number % 20 == 0 else row for number, row in enumerate(old)]
+    rows = difflib.unified_diff(old, new, "a/ops.py", "b/ops.py", n=1000, lineterm="")
+    fix = fix_of(tmp_path, "\n".join(rows))
+    assert [hunk.rows for hunk in fix.hunks[:2]] == [
+        ("-x0 = f(0) + 1", "+x0 = f(0)"),
+        ("-x20 = f(20) + 1", "+x20 = f(20)"),
+    ]
+    assert len(fix.hunks) == 50
+
+
 ONLY_TESTS = "--- a/test_ops.py\n+++ b/test_ops.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
 PART = "--- a/ops.py\n+++ b/ops.py\n@@ -4,3 +4,3 @@\n     g,\n-    axis=0,\n+    axis=1,\n     x,\n"
 BAD = {
@@ -190,6 +202,8 @@ BAD = {
     ONLY_TESTS.replace("a/test_ops.py", "/dev/null").replace("test_ops", "ops"): "adds or removes",
     PART: "only a part of a statement",
     "Binary files a/x.so and b/x.so differ\n@@ -0,0 +0,0 @@\n": "a binary file",
+    "Binary files a/x.so and b/x.so differ\n": "a binary file",
+    f"--- a/a.py\n+++ b/a.py\n@@ -1,{'9' * 5000} +1 @@\n a = 1\n": "it is not a unified diff",
 }
 
 

@@ -203,3 +203,11 @@ def test_a_myth_without_its_program_is_found(tmp_path: Path) -> None:
     (finding,) = found(tmp_path, text, "a-myth.md")
     assert "the section `The program` has no ```python block" in finding.problem
     assert finding.line == line_with(text, "## The program")
+
+
+def test_a_general_sentence_in_the_front_matter_is_found_where_its_key_is(tmp_path: Path) -> None:
+    beware = 'beware = "A \\"good\\" loss falls."\n\n[expect]'
+    text = sound_with("\n[expect]", beware)
+    (finding,) = found(tmp_path, text)
+    assert "is said of every input" in finding.problem
+    assert finding.line == line_with(text, "beware")

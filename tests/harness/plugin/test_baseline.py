@@ -13,7 +13,7 @@ from harness.grade.suite import BreakResult, Fate, RuleChange, SuiteReport
 from harness.plugin.baseline import Entry, Scope, compare, normalized, read_baseline, write_baseline
 from tests.harness.plugin.process import ALONE, Result
 from tests.harness.plugin.test_breaks import run_with_plugins
-from tests.harness.plugin.test_rules import ENGINE, example, run
+from tests.harness.plugin.test_rules import ENGINE, example, run, written
 from tests.harness.report.published import Sarif
 
 USE = "--breaks-baseline=known.toml"
@@ -158,6 +158,22 @@ def test_a_mistake_in_the_options(folder: Path, options: list[str], problem: str
     assert "Traceback" not in result.text
 
 
+def test_a_run_in_which_all_mutants_are_equivalent(tmp_path: Path) -> None:
+    rule = "def scale(x, k):\n    def vjp(g):\n        return -g\n    return -x, vjp\n"
+    test = "import ops\n\ndef test_scale():\n    assert ops.scale(1.0, 2.0)[1](0.0) == 0.0\n"
+    folder = written(tmp_path, ops=rule, test_ops=test)
+    run(folder, "--breaks-rules=ops.py", *UPDATE)
+    (entry,) = entries_of(folder)
+    line = f'id = "{entry["id"]}"\n'
+    edit(folder / "known.toml", line, line + 'equivalent = "zero has no sign"\n')
+    result = run(folder, "--breaks-rules=ops.py", USE)
+    assert result.status == 0
+    assert "Equivalent, as the baseline says, and not counted: 1" in result.summary
+    assert "was tried" not in result.summary
+    assert "Nothing can be said" not in result.summary
+    assert "equivalent" in result.report["reason"]
+
+
 # ----- The comparison -----
 
 
@@ -210,10 +226,18 @@ def test_mutants_that_look_the_same_are_numbered() -> None:
 
 def test_an_entry_for_a_rule_that_was_not_run_is_kept() -> None:
     entries = compare(report(mutant(3, "g.sum(0)", rule="Add")), [], ALL).entries
-    compared = compare(report(mutant(9, "g.sum(1)")), entries, Scope(files=["ops.py"], rule="Mul"))
+    scope = Scope(files=["ops.py"], rules=["Mul", "Old.Mul"])
+    compared = compare(report(mutant(9, "g.sum(1)")), entries, scope)
     assert list(compared.stale) == []
     kept = {one.id for one in compared.entries}
     assert kept == {"sum-dropped@Add.backward", "sum-dropped@Mul.backward"}
+
+
+def test_an_entry_is_stale_for_any_of_the_rules_with_a_name() -> None:
+    missed = report(*(mutant(3, "g.sum(0)", rule=rule) for rule in ("Add", "Mul", "Old.Mul")))
+    entries = compare(missed, [], ALL).entries
+    compared = compare(report(), entries, Scope(files=["ops.py"], rules=["Mul", "Old.Mul"]))
+    assert list(compared.stale) == ["sum-dropped@Mul.backward", "sum-dropped@Old.Mul.backward"]
 
 
 def test_a_site_that_was_rewritten_is_new() -> None:
