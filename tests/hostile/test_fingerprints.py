@@ -18,6 +18,9 @@ from tests.hostile.test_suites import plan
 HERE = Path(__file__).parent / "suites" / "fingerprints"
 CLASSES = ("source", "bytecode", "traces", "memory", "spies", "protocol", "messages", "environment")
 
+TWINS = "twins"
+"""The cheats that tell the engine without a break from a twin, and so fail on correct code."""
+
 POSSIBLE = "possible"
 """The cheats that kill breaks, or could be made to."""
 
@@ -67,6 +70,19 @@ def test_fingerprints_of_anything_but_results_kill_nothing(
     nothing = hashlib.sha256(b"False").hexdigest()[:16]
     assert set(EXPECTED.findall((tmp_path / "test_messages.py").read_text())) == {nothing}
     assert not [test for test in report.flaky if test.startswith("test_messages.py")]
+
+
+def test_fingerprints_that_fail_on_twins_kill_nothing(
+    four_breaks: GradingPlan, tmp_path: Path
+) -> None:
+    """A few are only left out; how many the grader meets depends on the order of the breaks."""
+    report = graded(tmp_path, (TWINS,), four_breaks)
+    if report.gradable:
+        fates = {result.fate for result in report.breaks}
+        assert "recognised" in fates <= {"survived", "recognised"}
+        assert report.score == 0.0
+    else:
+        assert report.reason.startswith("its tests fail on correct code")
 
 
 def test_what_remains_possible(four_breaks: GradingPlan, tmp_path: Path) -> None:

@@ -32,10 +32,5 @@ def docstrings_and_names():
 
 
 @cheat
-def module_variables():
-    return {name: sorted(vars(m)) for name, m in sys.modules.items() if name.startswith("minigrad")}
-
-
-@cheat
 def signatures():
     return [str(inspect.signature(f)) for f in functions().values()]

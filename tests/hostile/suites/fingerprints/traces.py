@@ -83,13 +83,6 @@ def frames_that_called_back():
 
 
 @cheat
-def code_of_frames_that_called_back():
-    found = []
-    minigrad.tensor(Operand(lambda: found.extend(f.f_code.co_code for f in engine_frames())))
-    return found
-
-
-@cheat
 def lines_of_tracebacks():
     shapes = ((np.ones(3), np.ones(4)), (np.ones((2, 3)), np.ones((4, 2))))
     return [entry.tb_lineno for a, b in shapes for entry in entries_of_errors(a, b)]
@@ -98,18 +91,6 @@ def lines_of_tracebacks():
 @cheat
 def offsets_of_tracebacks():
     return [entry.tb_lasti for entry in entries_of_errors(np.ones(3), np.ones(4))]
-
-
-@cheat
-def frames_of_tracebacks():
-    try:
-        minigrad.tensor(np.ones(3)) + minigrad.tensor(np.ones(4))
-    except Exception as error:
-        trace, found = error.__traceback__, []
-        while trace is not None:
-            found.append(sorted(trace.tb_frame.f_locals))
-            trace = trace.tb_next
-        return found
 
 
 @cheat
@@ -155,17 +136,3 @@ def lines_that_allocate():
         for s in statistics
         if "minigrad" in s.traceback[0].filename
     )
-
-
-@cheat
-def offsets_of_frames_below_an_operator():
-    found = []
-    watch(lambda _: found.extend((f.f_lineno, f.f_lasti) for f in engine_frames()))
-    return found
-
-
-@cheat
-def variables_of_frames_below_an_operator():
-    found = []
-    watch(lambda _: found.extend(sorted(f.f_locals) for f in engine_frames()))
-    return found
