@@ -163,13 +163,12 @@ class Site:
 
     def _groups(self, titles: Mapping[str, Entry]) -> list[Group]:
         """Return the track, the units of the course, and the other pages by family."""
-        groups = [Group([titles[page]]) for page in titles if page == PRIMER]
-        track = self.catalogue.track
-        groups.append(Group(_of(titles, track), message("The track")))
+        track = [PRIMER, *self.catalogue.track]
+        groups = [Group(_of(titles, track), message("The track"))]
         for unit in self.catalogue.course.values():
             entries = _of(titles, [*unit.pages, *unit.exercises])
             groups.append(Group(entries, unit.title, unit.idea))
-        listed = {PRIMER, *track, *self._in_units}
+        listed = {*track, *self._in_units}
         families: dict[str, list[Entry]] = {}
         for entry in titles.values():
             if entry.id not in listed:
