@@ -65,7 +65,7 @@ class Picture:
 SELECTED = "--select family:broadcasting --correct sub-is-add-of-neg"
 BREAKS = "html skip-unbroadcast sub-sign --out {out}"
 PICTURES = (
-    Picture("lab-step", BREAKS, 860, "#skip-unbroadcast/add-inside/step=4", act=_mark),
+    Picture("lab-step", BREAKS, 860, "#skip-unbroadcast&probe=add-inside&step=4", act=_mark),
     Picture("lab-dark", BREAKS, 860, "#skip-unbroadcast", dark=True),
     Picture("lab-matrix", "matrix --family broadcasting --html {out}", 720),
     Picture("lab-doctor", "doctor closures.py:Tensor --html {out}", 900),

@@ -51,7 +51,7 @@ COMMANDS = {
     "new": "author:new_page",
     "matrix": "matrix:show_kill_matrix",
     "doctor": "doctor:doctor",
-    "html": "break_:html",
+    "html": "html:html",
     "grade": "grade:grade",
     "cohort": "grade:cohort",
     "merge": "grade:merge",

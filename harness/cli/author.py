@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import Breaks, EngineName, Json, Only
+from harness.cli.options import Breaks, EngineName, ErrorLang, Json, Only
 from harness.cli.session import CommandSession, collision_problem, complain, print_json
 from harness.core.errors import UsageError
 from harness.core.message import message
+from harness.report.language import open_language
 
 if TYPE_CHECKING:
     from harness.check import Finding
@@ -69,11 +70,13 @@ def new_page(
         typer.Option("--again", help="Observe an existing page again after its patch was edited."),
     ] = False,
     json: Json = False,
+    lang: ErrorLang = None,
 ) -> int:
     """Start a page from the template for its kind, with the observed outcomes as comments."""
     from harness.check.fix import read_fix
     from harness.check.template import Draft, next_steps, read_draft, rewrite_page, write_page
 
+    open_language(lang)  # which refuses an unknown one
     options: Options = {
         "family": family,
         "level": level,
@@ -215,9 +218,11 @@ def check(
         bool, typer.Option("--training", help="Check only the pages that need many seeds.")
     ] = False,
     json: Json = False,
+    lang: ErrorLang = None,
 ) -> int:
     """Check that pages are true, on the engine and on every variant that they name."""
     start = time.perf_counter()
+    open_language(lang)  # which refuses an unknown one
     if collision := collision_problem():
         raise collision
     session = CommandSession([*(breaks or ()), *(only or ())], engine, json=json, strict=False)

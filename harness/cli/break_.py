@@ -1,4 +1,4 @@
-"""Breaks, run and shown: `harness break` on the terminal, and `harness html` in a file.
+"""Breaks, run and shown on the terminal: `harness break`.
 
 A report that is cached is looked for first: then nothing is prepared, and little is imported.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.html import require_lessons, write_lessons
 from harness.cli.options import (
     Breaks,
     EngineName,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from harness.experiment.patching import PatchedEngine
     from harness.pages.page import Page
     from harness.pages.probe import Probe
-    from harness.report.html.lesson import Lesson
     from harness.training.comparison import TrainingReport
     from harness.training.recipe import TrainingExperiment
 
@@ -328,97 +327,3 @@ def _prepare_training(session: CommandSession, page: Page, seeds: int | None) ->
     engine = session.context_for(page).engine
     experiment = prepare_training(page, session.catalogue, engine, variant=session.variant)
     return _PreparedTraining(experiment, lambda _: run_training(experiment, session.cache, chosen))
-
-
-# ----- `harness html`: pages as one file, in which everything was run -----
-
-
-def html(
-    pages: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Breaks; by default those of the track."),
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")] = Path(
-        "breaklab.html"
-    ),
-    everything: Annotated[bool, typer.Option("--all", help="All breaks of the catalogue.")] = False,
-    no_open: Annotated[
-        bool, typer.Option("--no-open", help="Do not open the file in a browser.")
-    ] = False,
-    breaks: Breaks = None,
-    lang: Lang = None,
-    no_cache: NoCache = False,
-) -> int:
-    """Write breaks as one HTML file: predict, then watch the gradient go wrong, step by step."""
-    session = CommandSession(breaks, lang=lang, cached=not no_cache)
-    if pages and everything:
-        raise UsageError("--all cannot be combined with ids", "leave one of them out")
-    chosen = _chosen(session, pages or (), everything=everything)
-    session.show_mistakes()
-    write_lessons(session, chosen, out, with_primer=not (pages or everything))
-    session.console.print(str(out), soft_wrap=True)
-    if session.is_interactive and not no_open:
-        import webbrowser
-
-        webbrowser.open(out.resolve().as_uri())
-    return 0
-
-
-def write_lessons(
-    session: CommandSession, pages: Sequence[Page], out: Path, *, with_primer: bool = False
-) -> None:
-    """Run pages and write them to a file, on request after page 0.
-
-    Raises what `require_lessons` raises.
-    """
-    from harness.core.files import write_file
-
-    require_lessons(pages, out)
-    write_file(out, session.run(lambda: _document(session, pages, with_primer)))
-
-
-def require_lessons(pages: Sequence[Page], out: Path) -> None:
-    """Raise UsageError for a whole training, EnvironmentProblem if nothing can be written."""
-    from harness.pages.front_matter import TrainingBreak
-    from harness.report import html_room, require_writable
-
-    for page in pages:
-        if isinstance(page.front, TrainingBreak):
-            raise UsageError(
-                message("`{page}` has no probes: it changes a whole training run", page=page.id),
-                message("harness break {page}", page=page.id),
-            )
-    require_writable(out)
-    html_room("document")
-
-
-def _chosen(session: CommandSession, ids: Sequence[str], *, everything: bool) -> list[Page]:
-    """Return the breaks to write."""
-    from harness.pages.front_matter import Break
-
-    if not ids:
-        catalogue = session.catalogue
-        pages = catalogue.valid_pages() if everything else map(catalogue.page, catalogue.track)
-        return [page for page in pages if isinstance(page.front, Break)]
-    return [session.page(page_id, "break") for page_id in dict.fromkeys(ids)]
-
-
-def _document(session: CommandSession, pages: Sequence[Page], with_primer: bool) -> str:
-    from harness.report.html.document import document
-    from harness.report.html.primer import PrimerLesson
-
-    lessons = [_lesson(session, page) for page in pages]
-    title = lessons[0].page.title if len(lessons) == 1 else session.console.say("The lab")
-    primer = None
-    if with_primer:
-        primer = PrimerLesson(session.catalogue.page_0, session.language)
-    return document(title, lessons, session.language, primer)
-
-
-def _lesson(session: CommandSession, page: Page) -> Lesson:
-    from harness.experiment.lab import record
-    from harness.report.html.lesson import Lesson
-
-    recorded = record(page, session.catalogue, session.engine, session.baseline, session.variant)
-    shown = session.translated(page)
-    return Lesson(recorded, shown, session.console.say, session.place(page))

@@ -77,6 +77,14 @@ HtmlLang = Annotated[
         help="The language of HTML and of errors, such as `es`; by default the locale's.",
     ),
 ]
+ErrorLang = Annotated[
+    str | None,
+    typer.Option(
+        "--lang",
+        metavar="CODE",
+        help="The language of help and errors, such as `es`; by default the locale's.",
+    ),
+]
 Probes = Annotated[
     list[str] | None,
     typer.Option("--probe", metavar="NAME", help="Run only this probe; may be repeated."),

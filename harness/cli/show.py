@@ -246,9 +246,10 @@ def diff(
     on: VariantId = None,
     breaks: Breaks = None,
     json: Json = False,
+    lang: Lang = None,
 ) -> int:
     """Show what a page changes in the engine's own code."""
-    session = CommandSession(breaks, engine, on, json=json)
+    session = CommandSession(breaks, engine, on, lang, json)
     broken = session.page(page)
     with session.busy():
         from harness.check.runner import prepare_page

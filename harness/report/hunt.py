@@ -19,7 +19,7 @@ from harness.pages.probe import Probe
 from harness.report.language import Language
 from harness.report.one_screen import show_change
 from harness.report.pictures import curves
-from harness.report.terminal import Screen, label_rows
+from harness.report.terminal import LabelRows, Screen
 
 EDGE = 2
 """The rows and columns to show at each end of a large gradient."""
@@ -57,7 +57,7 @@ def show_manual(console: Screen) -> None:
         "? clues": say("the clues that you have bought"),
         "q": say("stop; `harness hunt` continues"),
     }
-    console.print(label_rows(rows))
+    console.print(LabelRows(rows))
 
 
 def show_checks(console: Screen, clues: Iterable[Clue]) -> None:

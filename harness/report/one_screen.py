@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from harness.core.message import Kind, Message, shortened
@@ -15,7 +14,7 @@ from harness.core.report import PredictionReport, Report, RunReport
 from harness.core.vocabulary import OUTCOMES, Outcome
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
-from harness.report.terminal import Screen, columns, wrapped
+from harness.report.terminal import LabelRows, Screen, wrapped
 from harness.report.view import (
     IN_PLACE_HEADING,
     NARROW_HEADING,
@@ -142,7 +141,7 @@ MOST_OF_A_TEST = 6
 """The maximum number of lines of a function that is shown: of a longer one, a command is named."""
 
 
-def _test_to_write(report: Report, say: Language) -> tuple[Table | None, Sequence[str]]:
+def _test_to_write(report: Report, say: Language) -> tuple[LabelRows | None, Sequence[str]]:
     """Return what is said about the test to write, and its lines, ready to be pasted."""
     imports, _, function = report.test.rpartition("\n\n\n")
     lines = function.strip("\n").splitlines()
@@ -193,7 +192,7 @@ def show_advice(console: Screen, report: Report | TrainingReport) -> None:
         console.print()
 
 
-def _advice(report: Report | TrainingReport, say: Language) -> tuple[Table | None, ...]:
+def _advice(report: Report | TrainingReport, say: Language) -> tuple[LabelRows | None, ...]:
     """Return Why, Beware and Write; None for each that the page does not have."""
     why, check = say(report.why), report.invariant
     if isinstance(report, Report):
@@ -205,15 +204,9 @@ def _advice(report: Report | TrainingReport, say: Language) -> tuple[Table | Non
     return _labelled(say("Why"), why, say), beware, _labelled(say("Write"), check, say)
 
 
-def _labelled(label: str, text: str, say: Language) -> Table | None:
+def _labelled(label: str, text: str, say: Language) -> LabelRows | None:
     """Return a text beside its label, or None if there is no text."""
-    if not text:
-        return None
-    table = columns(GAP)
-    table.add_column(width=_label_width(say) - GAP, no_wrap=True)
-    table.add_column()
-    table.add_row(Text(label, "bold"), Text(text))
-    return table
+    return LabelRows({label: text}, _label_width(say) - GAP) if text else None
 
 
 def _label_width(say: Language) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.text import Text
 
@@ -19,7 +19,14 @@ from harness.core.vocabulary import PageKind
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
-from harness.report.terminal import Screen, columns, counted, outcome_text, show_code
+from harness.report.terminal import (
+    Screen,
+    columns,
+    counted,
+    highlighted,
+    outcome_text,
+    show_code,
+)
 from harness.report.view import engine_name, surroundings_of
 
 if TYPE_CHECKING:  # these rooms are slow to import
@@ -99,9 +106,16 @@ def show_section_like(console: Console, heading: str, page: Page, original: Page
 
 def _markdown(text: str) -> RenderableType:
     """Return Markdown as it is shown; of a link to a file only the text, since nothing opens it."""
-    from rich.markdown import Markdown  # slow to import, and not needed by most commands
+    from rich.markdown import CodeBlock, Markdown  # slow to import, and not needed by most commands
 
-    shown = Markdown(text)
+    class Code(CodeBlock):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            yield highlighted(str(self.text).rstrip(), self.lexer_name)
+
+    class Shown(Markdown):
+        elements: ClassVar = {**Markdown.elements, "fence": Code, "code_block": Code}
+
+    shown = Shown(text)
     for token in shown.parsed:
         kept, closed = [], set[int]()
         for child in token.children or ():

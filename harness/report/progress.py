@@ -20,7 +20,7 @@ from harness.learn.progress import (
     next_steps,
 )
 from harness.report.language import Language
-from harness.report.terminal import Screen, columns, label_rows, outcome_text
+from harness.report.terminal import LabelRows, Screen, columns, outcome_text
 
 REASON = 35
 """The number of columns that a reason needs beside its command."""
@@ -37,7 +37,7 @@ def show_welcome(console: Screen, way: Way) -> None:
         "harness progress": say("what you have done"),
         "harness --help": say("all commands"),
     }
-    console.print(label_rows(rows))
+    console.print(LabelRows(rows))
 
 
 def _place(way: Way, say: Language) -> str:
@@ -85,7 +85,7 @@ def show_progress(console: Screen, way: Way) -> None:
         right=progress.right,
         count=len(progress.predictions),
     )
-    console.print(label_rows(rows))
+    console.print(LabelRows(rows))
     if entries := progress.calibration:
         console.print()
         console.print(_calibration(entries, say))
@@ -142,7 +142,7 @@ def show_next_steps(console: Screen, steps: Sequence[NextStep]) -> None:
     console.print(Text(f"\n{say('Next')}", "bold"))
     rows = {step.command: say(step.why) for step in steps}
     if max(map(len, rows)) + REASON <= console.width:
-        console.print(Padding(label_rows(rows), (0, 0, 0, 2)))
+        console.print(Padding(LabelRows(rows), (0, 0, 0, 2)))
         return
     for command, why in rows.items():
         console.print(Text(f"  {command}", "bold"))

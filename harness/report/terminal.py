@@ -10,12 +10,22 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TextIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
+from rich.console import (
+    Console,
+    ConsoleDimensions,
+    ConsoleOptions,
+    RenderableType,
+    RenderResult,
+)
+from rich.padding import Padding
 from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
+from rich.theme import Theme
 
 from harness.core.message import visible
 from harness.core.report import SiteReport
@@ -23,6 +33,9 @@ from harness.core.vocabulary import Outcome
 from harness.report.language import ENGLISH, Language
 from harness.report.view import STYLES, marked, places
 from harness.sandbox.signals import broken_pipe
+
+if TYPE_CHECKING:
+    from rich.syntax import Syntax
 
 WIDTH = 80
 """The largest width that is used: short lines are easier to read."""
@@ -60,7 +73,12 @@ def open_console(language: Language = ENGLISH, file: TextIO | None = None) -> Sc
     `file` is standard output by default. Markup in strings is not interpreted.
     """
     console = Screen(
-        file=file or sys.stdout, highlight=False, soft_wrap=False, markup=False, emoji=False
+        file=file or sys.stdout,
+        highlight=False,
+        soft_wrap=False,
+        markup=False,
+        emoji=False,
+        theme=Theme({"markdown.code": "bold", "markdown.code_block": "none"}),
     )
     if console.is_dumb_terminal:  # Rich assumes 80 columns
         columns, rows = shutil.get_terminal_size()
@@ -164,14 +182,34 @@ def show_code(console: Console, code: str, lexer: str, indent: int = 0) -> None:
         console.print(Text(textwrap.indent(code.rstrip(), " " * indent)), soft_wrap=True)
         console.print()
         return
-    from rich.syntax import Syntax  # slow to import, and not needed for pipes
-
-    text = Syntax(code, lexer, theme="ansi_dark", background_color="default").highlight(code)
+    text = highlighted(code, lexer).highlight(code)
     text.rstrip()
     for line in text.split("\n"):
         for part in wrapped(console, line, indent):
             console.print(part)
     console.print()
+
+
+def highlighted(code: str, lexer: str) -> Syntax:
+    """Return code in the terminal's own colours, legible on dark and light backgrounds."""
+    from pygments.token import Comment, Generic, Keyword, Literal, Name, Operator
+    from rich.syntax import ANSISyntaxTheme, Syntax  # slow to import, and not needed for pipes
+
+    styles = {
+        Comment: "dim",
+        Generic.Deleted: "red",
+        Generic.Heading: "bold",
+        Generic.Inserted: "green",
+        Generic.Subheading: "bold magenta",
+        Keyword: "magenta",
+        Literal.String: "green",
+        Name.Class: "bold",
+        Name.Decorator: "magenta",
+        Name.Function: "bold",
+        Operator.Word: "magenta",
+    }
+    theme = ANSISyntaxTheme({token: Style.parse(style) for token, style in styles.items()})
+    return Syntax(code, lexer, theme=theme, background_color="default", word_wrap=True, padding=1)
 
 
 def wrapped(console: Console, line: Text, indent: int) -> Iterator[Text]:
@@ -201,11 +239,28 @@ def columns(gap: int, *, headings: bool = False) -> Table:
     return Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=headings)
 
 
-def label_rows(rows: Mapping[str, str]) -> Table:
-    """Return a table of texts, each beside its label."""
-    table = columns(2)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(ratio=1)
-    for label, text in rows.items():
-        table.add_row(label, Text(text))
-    return table
+NARROW = 40
+"""The width below which a text is shown below its label, where its words have room."""
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """Texts beside their labels, or below them in a narrow window."""
+
+    rows: Mapping[str, str]
+    width: int | None = None
+    """The columns of the labels; by default those of the longest."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the rows; a word that is too long for a line is cut, and nothing is left out."""
+        if options.max_width < NARROW:
+            for label, text in self.rows.items():
+                yield Text(label, "bold")
+                yield Padding(Text(text, overflow="fold"), (0, 0, 0, 2))
+            return
+        table = columns(2)
+        table.add_column(style="bold", no_wrap=True, width=self.width)
+        table.add_column(ratio=1, overflow="fold")
+        for label, text in self.rows.items():
+            table.add_row(label, Text(text))
+        yield table

@@ -1,4 +1,4 @@
-"""The file: templates filled with lessons, one style sheet and one script."""
+"""A file: templates filled with lessons, a style sheet and a script."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import platform
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from harness.core.message import Message, visible
+from harness.core.message import Message, message, visible
 from harness.core.versions import own_version, version_of
+from harness.learn.progress import PRIMER
+from harness.pages.page import Page
 from harness.report.glossary import read_glossary
 from harness.report.html.lesson import PREDICTED, Lesson, inline, markdown
 from harness.report.html.primer import PrimerLesson
@@ -25,8 +28,50 @@ from harness.report.view import STYLES, brief, marked
 
 _HERE = Path(__file__).parent
 
-LINK = re.compile(r'<a href="#([^"]*)">')
-"""A link from the text of a page to another page."""
+LINK = re.compile(r'<a( class="following")? href="#([^"]*)"')
+"""A link to another page."""
+
+STYLE, SCRIPT = "breaklab.css", "breaklab.js"
+"""The files that all pages of a site share."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A page as a list of pages shows it."""
+
+    id: str
+    title: str
+    note: Message
+    """What is said below the title, such as the level."""
+    level: int = 0
+    lang: str = ""
+    """The attribute that marks the title as English, if it is not translated."""
+    words: str = ""
+    """More words by which it is found, in lower case."""
+    command: str = ""
+    """What to type instead of following a link, for a page that is read in a terminal."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pages under one heading."""
+
+    entries: Sequence[Entry]
+    title: str | Message = ""
+    idea: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a site a file is."""
+
+    ids: frozenset[str]
+    """The pages that have a file."""
+    following: Entry | None = None
+    root: str = ""
+    """The relative address of the folder with the shared files."""
+    languages: Sequence[tuple[str, str, str]] = ()
+    """The other languages: code, name, and relative address of the same page."""
 
 
 def document(
@@ -34,24 +79,55 @@ def document(
     lessons: Sequence[Lesson],
     say: Language = ENGLISH,
     primer: PrimerLesson | None = None,
+    *,
+    groups: Sequence[Group] = (),
+    place: Place | None = None,
 ) -> str:
     """Return the HTML of a file with these lessons, in this order, after page 0 if it is given.
 
-    A link of theirs to a page that is not in the file becomes plain text.
+    Several lessons follow a list of them. In a site, `groups` are the lists of its first file. A
+    link to a page that is neither in the file nor in the site becomes plain text.
     """
-    here = {lesson.page.id for lesson in lessons} | ({primer.id} if primer else set())
+    entries = [entry_of(lesson.page, lesson.lang) for lesson in lessons]
+    followers = [*entries, place.following if place else None]
+    if primer:
+        entries.insert(0, primer_entry(primer.title))
+    if len(lessons) > 1:
+        groups = _families(entries)
     html = fill(
         "document.html",
         title,
         say,
         lessons=lessons,
         primer=primer,
-        families=_families(lessons),
+        groups=groups,
+        followers=followers if primer else followers[1:],
         outcomes=PREDICTED,
         words=_words(say),
         glossary=_glossary(say),
+        place=place,
     )
-    return LINK.sub(lambda link: link[0] if link[1] in here else "<a>", html)
+    here = {entry.id for entry in entries}
+
+    def linked(link: re.Match[str]) -> str:
+        kind, target = link[1] or "", link[2]
+        if place and target in place.ids and target not in here:
+            return f'<a{kind} href="{target}.html"'
+        return link[0] if kind or target in here else "<a"
+
+    return LINK.sub(linked, html)
+
+
+def entry_of(page: Page, lang: str, *, command: str = "") -> Entry:
+    """Return the entry of a page whose title is in the language that `lang` says."""
+    front = page.front
+    note = message("level {level}", level=front.level)
+    return Entry(front.id, page.title, note, front.level, lang, front.family, command)
+
+
+def primer_entry(title: str) -> Entry:
+    """Return the entry of page 0."""
+    return Entry(PRIMER, title, message("the engine itself, before it is broken"))
 
 
 def fill(template: str, title: str, say: Language = ENGLISH, **values: object) -> str:
@@ -59,7 +135,8 @@ def fill(template: str, title: str, say: Language = ENGLISH, **values: object) -
 
     Invisible characters and those that change the direction of text are shown as escapes.
     """
-    style, script = _static("lab.css"), _static("lab.js")
+    style, script = static("lab.css"), static("lab.js")
+    allowed = "'self'" if values.setdefault("place", None) else ""
     return visible(
         _environment()
         .get_template(template)
@@ -70,7 +147,7 @@ def fill(template: str, title: str, say: Language = ENGLISH, **values: object) -
             style=Markup(style),
             script=Markup(script),
             begin=Markup(BEGIN),
-            policy=policy(style, BEGIN, script),
+            policy=policy(allowed or _hash(style), _hash(BEGIN), allowed or _hash(script)),
             **values,
         )
     )
@@ -87,10 +164,12 @@ BEGIN = "document.documentElement.classList.add('js')"
 
 
 def policy(style: str, *scripts: str) -> str:
-    """Return the content security policy: only these texts run, and nothing is loaded."""
-    hashes = " ".join(_hash(script) for script in scripts)
+    """Return the content security policy: only these sources are used, and nothing else is loaded.
+
+    A source is `'self'`, for the files of a site, or the hash of a text.
+    """
     return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {hashes}; "
+        f"default-src 'none'; style-src {style}; script-src {' '.join(scripts)}; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -132,15 +211,17 @@ def _said(context: Context, text: str | Message) -> Markup:
     return Markup(html if say.translates(text) else f'<span lang="en">{html}</span>')
 
 
-def _families(lessons: Sequence[Lesson]) -> dict[str, list[Lesson]]:
-    families: dict[str, list[Lesson]] = {}
-    for lesson in lessons:
-        families.setdefault(lesson.page.front.family, []).append(lesson)
-    return families
+def _families(entries: Sequence[Entry]) -> list[Group]:
+    """Return the entries by family; that of page 0, which has none, comes first."""
+    families: dict[str, list[Entry]] = {}
+    for entry in entries:
+        families.setdefault(entry.words, []).append(entry)
+    return [Group(members, family) for family, members in families.items()]
 
 
 @cache
-def _static(name: str) -> str:
+def static(name: str) -> str:
+    """Return the text of a file that is used as it is."""
     return (_HERE / "static" / name).read_text(encoding="utf-8")
 
 

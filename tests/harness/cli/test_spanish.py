@@ -1,12 +1,13 @@
 """The commands in Spanish: what they print, their help and their errors; JSON stays English."""
 
+import inspect
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-from harness.cli.app import COMMANDS
+from harness.cli.app import COMMANDS, open_app
 from harness.cli.prediction import is_right
 from harness.cli.session import CommandSession
 from harness.core.report import QuestionReport
@@ -38,6 +39,22 @@ def test_help_is_in_spanish(command: str) -> None:
     assert "Opciones:" in shown.stdout
     commands = re.compile(rf"^  ({'|'.join(COMMANDS)})  ", re.MULTILINE)
     assert english_in(commands.sub("", shown.stdout)) == []
+
+
+def test_every_command_takes_a_language() -> None:
+    for command in open_app().registered_commands:
+        assert command.callback is not None
+        assert "lang" in inspect.signature(command.callback).parameters, command.name
+
+
+@pytest.mark.parametrize("command", ["check", "new my-page", "diff sub-sign"])
+def test_an_author_reads_errors_in_the_chosen_language(command: str) -> None:
+    done = harness(*command.split(), "--lang", "es", "--nothing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no tiene ninguna opción" in done.stderr
+    done = harness(*command.split(), "--lang", "xx")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no language `xx`" in done.stderr
 
 
 def test_help_takes_the_language_from_the_option_too() -> None:

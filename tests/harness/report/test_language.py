@@ -68,7 +68,7 @@ RENDERERS = [
     *(
         ROOT / "cli" / f"{name}.py"
         for name in (
-            *("app", "break_", "hunt", "options", "prediction", "primer", "session"),
+            *("app", "break_", "html", "hunt", "options", "prediction", "primer", "session"),
             *("show", "tasks", "track", "try_", "usage"),
         )
     ),

@@ -1,6 +1,7 @@
 """The terminal: signs, code that is wrapped, Markdown, and the progress bar."""
 
 import io
+import re
 import sys
 from io import BytesIO, TextIOWrapper
 from typing import Any, get_args
@@ -9,7 +10,14 @@ import pytest
 
 from harness.core.vocabulary import Outcome
 from harness.report.pages import show_section
-from harness.report.terminal import ProgressBar, Screen, outcome_text, show_code
+from harness.report.terminal import (
+    LabelRows,
+    ProgressBar,
+    Screen,
+    open_console,
+    outcome_text,
+    show_code,
+)
 from harness.report.view import STYLES
 
 
@@ -49,6 +57,40 @@ def test_of_a_link_to_a_page_only_its_text_is_shown() -> None:
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+DIFF = "@@ minigrad/a.py:1 add.vjp\n-return g * 2\n+return g"
+
+
+@pytest.mark.parametrize(
+    "text", ["`a` and `b`", f"```diff\n{DIFF}\n```", '```python\ndef f():\n    return "a", 1\n```']
+)
+def test_code_has_no_background_and_only_colours_for_every_theme(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    console = open_console(file=Terminal())
+    with console.capture() as shown:
+        show_section(console, "Code", text)
+        show_code(console, DIFF, "diff")
+    codes = {
+        code for style in re.findall(r"\x1b\[([0-9;]*)m", shown.get()) for code in style.split(";")
+    }
+    assert codes - {"", "0", "1", "2", "3", "4"} <= {"31", "32", "35", "49"}
+
+
+@pytest.mark.parametrize("width", [20, 39, 40, 60])
+def test_no_word_of_a_labelled_text_is_cut_away(width: int) -> None:
+    console = on_screen(width)
+    command = "harness break recursive-backward-no-topo"
+    console.print(LabelRows({"Next": command, "No lo ven": "second-backward: 6 de 6"}))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= width
+    shown = "".join("".join(lines).split())
+    assert "…" not in shown
+    assert all(word in shown for word in ("recursive-backward-no-topo", "second-backward:6de6"))
+    assert (lines[0].rstrip() == "Next") == (width < 40)
 
 
 def test_progress_is_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,6 @@
   const reveal = (lesson) => {
     if (!lesson.classList.contains("open")) {
       lesson.classList.add("open");
-      lesson.querySelector(".results").hidden = false;
       lesson.querySelector(".show-all").hidden = true;
       if (!memory.events.some((event) => event.kind === "finished" && event.page === lesson.id)) {
         remember({ kind: "finished", page: lesson.id });
@@ -199,10 +198,16 @@
   };
   const stage_of = (lesson) => (stages.get(lesson) || []).find((stage) => stage.probe === lesson.dataset.probe);
 
-  // ----- The address: #page/probe/step=4 -----
+  // ----- The address: #page&probe=add-inside&step=4; in a site, the page is the name of the file -----
 
+  const in_site = document.querySelector("link[rel=stylesheet]") !== null;
   const place = (lesson, stage) => {
-    try { history.replaceState(null, "", `#${lesson.id}/${stage.probe}/step=${stage.step}`); } catch { /* in a frame */ }
+    const parts = [...(in_site ? [] : [lesson.id]), `probe=${encodeURIComponent(stage.probe)}`, `step=${stage.step}`];
+    try { history.replaceState(null, "", `#${parts.join("&")}`); } catch { /* in a frame */ }
+  };
+  const address = () => {
+    const parts = location.hash.slice(1).split("&"), named = new URLSearchParams(parts.filter((part) => part.includes("=")).join("&"));
+    return [parts[0].includes("=") ? "" : decodeURIComponent(parts[0]), named.get("probe"), named.get("step")];
   };
 
   // A page is prepared when it is first shown: a file may have hundreds.
@@ -210,14 +215,12 @@
   const prepare = (lesson) => {
     if (prepared.has(lesson)) return;
     prepared.add(lesson);
-    const results = lesson.querySelector(".results");
     stages.set(lesson, all(lesson, ".stage").map((element) => new Stage(lesson, element)));
     for (const tab of all(lesson, ".tabs button")) {
       tab.onclick = () => { choose(lesson, tab.dataset.probe); place(lesson, stage_of(lesson)); };
     }
     if (stages.get(lesson).length) choose(lesson, stages.get(lesson)[0].probe);
     const fields = all(lesson, "fieldset");
-    results.hidden = fields.length > 0;
     lesson.querySelector(".show-all").onclick = () => reveal(lesson);
     for (const field of fields) {
       // Arrow keys check what they reach; it counts on Enter, on Space, or when the focus leaves.
@@ -254,7 +257,7 @@
   };
 
   const show = (event) => {
-    const [id, probe, step] = decodeURIComponent(location.hash.slice(1)).split("/");
+    const [id, probe, step] = address();
     if (event && id === "main") return;  // skipped to the content of what is shown
     const lesson = lessons.find((each) => each.id === id) || (lessons.length === 1 ? lessons[0] : null);
     const index = document.getElementById("index"), summary = document.getElementById("summary");
@@ -274,8 +277,7 @@
     if (known.includes(probe)) {
       reveal(lesson);
       choose(lesson, probe);
-      const at = /^step=(\d+)$/.exec(step || "");
-      if (at) { const stage = stage_of(lesson); stage.step = Math.min(stage.total, Number(at[1])); stage.draw(); }
+      if (/^\d+$/.test(step)) { const stage = stage_of(lesson); stage.step = Math.min(stage.total, Number(step)); stage.draw(); }
       stage_of(lesson).element.scrollIntoView();
     } else {
       scrollTo(0, 0);
@@ -299,8 +301,15 @@
   });
   const search = document.getElementById("search");
   if (search) search.oninput = () => {
-    const wanted = search.value.toLowerCase().split(/\s+/);
-    for (const item of all(document, ".pages li")) item.hidden = !wanted.every((word) => item.dataset.words.includes(word));
+    const wanted = search.value.toLowerCase().split(/\s+/).filter((word) => word), found = new Set();
+    for (const item of all(document, ".pages li")) {  // a page may be in several lists
+      item.hidden = !wanted.every((word) => item.dataset.words.includes(word)) || (wanted.length && found.has(item.dataset.words));
+      found.add(item.dataset.words);
+    }
+    for (const group of all(document, ".group")) {
+      group.hidden = !group.querySelector(".pages li:not([hidden])");
+      if (group.matches("details")) group.open = wanted.length > 0;
+    }
   };
   const save = document.getElementById("export");
   if (save) save.onclick = () => {
@@ -309,6 +318,7 @@
     link.download = "breaklab-progress.json";
     link.click();
   };
+  for (const link of all(document, "a.language")) link.onclick = () => { link.hash = location.hash; };  // the same place
   mark_done();
   addEventListener("hashchange", show);
   show();

@@ -114,11 +114,11 @@ def test_a_page_is_predicted_stepped_through_and_marked_by_clicking(
         assert stage.locator(".verdict").inner_text() == "Yes, this is where they first differ."
         assert stage.locator(".divergence").is_visible()
         assert visible_steps(page, "broken") == 4
-        assert page.url.endswith(f"#{FIRST}/add-inside/step=4")
+        assert page.url.endswith(f"#{FIRST}&probe=add-inside&step=4")
 
 
 def test_a_page_can_be_used_with_the_keyboard_alone(browser: Any, file: Path) -> None:
-    with Visit(browser, file, f"#{FIRST}/add-new-axis/step=2") as page:
+    with Visit(browser, file, f"#{FIRST}&probe=add-new-axis&step=2") as page:
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
         assert (visible_steps(page, "clean"), visible_steps(page, "broken")) == (4, 3)
@@ -126,7 +126,7 @@ def test_a_page_can_be_used_with_the_keyboard_alone(browser: Any, file: Path) ->
         page.keyboard.press("Enter")
         assert "they first differ" in page.locator(".stage:visible .verdict").inner_text()
         page.keyboard.press("ArrowLeft")
-        assert page.url.endswith("/step=3")
+        assert page.url.endswith("&step=3")
 
 
 def pages_in(page: Any) -> list[str]:
@@ -301,7 +301,9 @@ def test_it_fits_a_phone_and_a_desk_and_is_accessible(
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    with Visit(browser, file, f"#{FIRST}/add-inside/step=4", bypass_csp=True, **options) as page:
+    with Visit(
+        browser, file, f"#{FIRST}&probe=add-inside&step=4", bypass_csp=True, **options
+    ) as page:
         for _ in ("unanswered", "answered"):
             assert page.evaluate("document.documentElement.scrollWidth") == width
             serious = [
@@ -366,7 +368,7 @@ def test_page_0_is_read_step_by_step(browser: Any, page_0: Path, width: int, sch
 
 def test_on_a_phone_the_two_engines_are_swapped_in_place(browser: Any, file: Path) -> None:
     phone = {"viewport": {"width": 390, "height": 800}}
-    with Visit(browser, file, f"#{FIRST}/add-inside/step=2", **phone) as page:
+    with Visit(browser, file, f"#{FIRST}&probe=add-inside&step=2", **phone) as page:
         stage = page.locator(".stage:visible")
         clean, broken = (stage.locator(f".side.{side}") for side in ("clean", "broken"))
         assert (clean.is_visible(), broken.is_visible()) == (True, False)
