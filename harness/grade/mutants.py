@@ -144,7 +144,7 @@ def _matches(page: Page, kind: str, name: str, catalogue: Catalogue) -> bool:
         case "level":
             return str(page.front.level) == name
         case "unit":
-            return name in catalogue.course and page.id in catalogue.course[name].pages
+            return name in catalogue.course and page.id in catalogue.course[name].listed
         case "all":
             return True
         case "track":

@@ -146,7 +146,7 @@ class Catalogue:
             for name, unit in read_course(file).items()
         }
         for unit in units.values():
-            for page in (*unit.pages, *unit.exercises):
+            for page in (*unit.listed, *unit.exercises):
                 self.path(page)
         return units
 

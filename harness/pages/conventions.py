@@ -100,10 +100,21 @@ class Unit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     idea: str
     """What learners know afterwards, in one to three sentences."""
-    pages: tuple[str, ...]
-    """Ids, in the order in which to read them; the breaks among them are the unit's selection."""
+    pages: tuple[str, ...] = ()
+    """Ids of the pages for practice, in the order in which to read them."""
+    core: tuple[str, ...] = ()
+    """Ids of the pages that a class covers, read before the others."""
+    further: tuple[str, ...] = ()
+    """Ids of the pages for those who want more, read last."""
     exercises: tuple[str, ...] = ()
     """Ids of exercises."""
+    teaches: frozenset[str] = frozenset()
+    """Names that the unit introduces; no earlier unit needs them."""
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The ids of all its pages, in reading order; the breaks among them are its selection."""
+        return (*self.core, *self.pages, *self.further)
 
 
 def read_course(path: Path) -> dict[str, Unit]:

@@ -147,24 +147,28 @@ def course() -> str:
 def _hunt(unit: Unit, pools: Mapping[int, BugPool]) -> str:
     """Return a hunt for a bug of this unit, of the lowest level that has one; empty if none."""
     for level, pool in pools.items():
-        if any(suspect.id in unit.pages for suspect in pool.suspects):
-            seed = next(seed for seed in count(1) if pool.choose(seed).id in unit.pages)
+        if any(suspect.id in unit.listed for suspect in pool.suspects):
+            seed = next(seed for seed in count(1) if pool.choose(seed).id in unit.listed)
             return f"Hunt: `harness hunt --level {level} --seed {seed}`."
     return ""
 
 
 def _unit(catalogue: Catalogue, number: int, name: str, unit: Unit, hunt: str) -> str:
-    pages = [catalogue.page(page) for page in unit.pages]
-    breaks = sum(isinstance(page.front, Break) for page in pages)
-    exercises = [catalogue.page(page) for page in unit.exercises]
+    parts = {"core": unit.core, "practice": unit.pages, "further": unit.further}
+    pages = [
+        (part, catalogue.page(page))
+        for part, ids in {**parts, "exercise": unit.exercises}.items()
+        for page in ids
+    ]
+    breaks = sum(isinstance(page.front, Break) for _, page in pages)
     rows = [
-        (_link(catalogue, page), page.front.kind, str(page.front.level), page.title)
-        for page in (*pages, *exercises)
+        (part, _link(catalogue, page), page.front.kind, str(page.front.level), page.title)
+        for part, page in pages
     ]
     selection = f"`unit:{name}` selects {breaks} breaks." if breaks else ""
-    table = _table(("page", "kind", "level", "title"), rows)
-    parts = [f"## {number}. {unit.title}", unit.idea, f"{hunt} {selection}".strip(), table]
-    return "\n\n".join(filter(None, parts))
+    table = _table(("part", "page", "kind", "level", "title"), rows)
+    texts = [f"## {number}. {unit.title}", unit.idea, f"{hunt} {selection}".strip(), table]
+    return "\n\n".join(filter(None, texts))
 
 
 DOCUMENTS: dict[Path, Callable[[], str]] = {

@@ -14,8 +14,8 @@ def test_a_unit_selects_the_breaks_among_its_pages() -> None:
     unit = CATALOGUE.course["losses"]
     chosen = {page.id for page in select(CATALOGUE, "unit:losses")}
     assert "mse-target-broadcast" in chosen
-    assert "falling-loss-means-right-gradient" in set(unit.pages) - chosen
-    assert chosen == {page for page in unit.pages if CATALOGUE.page(page).front.kind == "break"}
+    assert "falling-loss-means-right-gradient" in set(unit.listed) - chosen
+    assert chosen == {page for page in unit.listed if CATALOGUE.page(page).front.kind == "break"}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The catalogue: lookups, and the errors for names that do not exist."""
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -11,7 +12,10 @@ from harness.core.errors import PageError, UsageError
 from harness.diagnostics import DIAGNOSTICS
 from harness.pages.catalogue import open_catalogue
 from harness.pages.conventions import Conventions
+from harness.pages.page import Page
 from tests.harness.bundled import CATALOGUE, bundled_pages
+
+ROOT = Path(__file__).parents[3]
 
 PAGE = '+++\nid = "{id}"\nkind = "{kind}"\nfamily = "f"\n[expect]\n{expect}+++\n# Title\n'
 
@@ -42,12 +46,75 @@ def test_pages_in_a_folder_are_found_at_any_depth_and_readmes_and_translations_a
 
 def test_every_page_that_teaches_stands_in_one_unit_of_the_course() -> None:
     units = CATALOGUE.course.values()
-    listed = [page for unit in units for page in (*unit.pages, *unit.exercises)]
+    listed = [page for unit in units for page in (*unit.listed, *unit.exercises)]
     kinds = ("break", "myth", "exercise")
     assert sorted(listed) == sorted(p.id for p in bundled_pages() if p.front.kind in kinds)
-    assert len(CATALOGUE.course) == 14
+    assert len(CATALOGUE.course) == 15
     for unit in units:
         assert {CATALOGUE.page(page).front.kind for page in unit.exercises} <= {"exercise"}
+        assert 6 <= len(unit.core) <= 9
+
+
+def test_every_unit_has_its_notes_and_its_place_in_the_syllabi() -> None:
+    titles = [f"{i}. {unit.title}" for i, unit in enumerate(CATALOGUE.course.values(), start=1)]
+    notes = (ROOT / "docs/course-notes.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", notes, flags=re.M)[1:]
+    assert [section.splitlines()[0] for section in sections] == titles
+    for section in sections:
+        for part in ("What learners get wrong.", "What to ask.", "90 minutes."):
+            assert f"**{part}**" in section
+    course = (ROOT / "docs/course.md").read_text(encoding="utf-8")
+    syllabi = course.partition("| unit | CMU")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| (\d.*?) \|", syllabi, re.M) == titles
+
+
+def test_no_page_before_further_needs_a_name_that_a_later_unit_teaches() -> None:
+    units = list(CATALOGUE.course.values())
+    for number, unit in enumerate(units):
+        later = {name for other in units[number + 1 :] for name in other.teaches}
+        for page in (*unit.core, *unit.pages, *unit.exercises):
+            assert not needs(CATALOGUE.page(page)) & later, page
+        elsewhere = set().union(*(needs(CATALOGUE.page(page)) for page in unit.listed))
+        assert unit.teaches <= elsewhere, "no page of the unit uses it"
+
+
+def test_what_a_page_needs_is_in_its_patch_its_programs_and_the_helpers_of_its_probes() -> None:
+    adam = needs(CATALOGUE.page("adam-t-starts-zero"))  # a helper of a probe makes the dropout
+    assert {"Adam", "Dropout"} <= adam
+    assert "softmax" in needs(CATALOGUE.page("uniform-loss-is-enough"))  # the program of a myth
+
+
+def needs(page: Page) -> set[str]:
+    """The names in a page's patch and programs, and in its probes with their helpers."""
+    names = {word for fence in page.diffs("minigrad") for word in re.findall(r"\w+", fence.text)}
+    for fence in page.fences:
+        if fence.info[:1] == ("python",):
+            names |= names_in(ast.parse(fence.text))
+    for probe in CATALOGUE.probes_for(page):
+        functions = {
+            node.name: node
+            for node in ast.parse(probe.source).body
+            if isinstance(node, ast.FunctionDef)
+        }
+        called, found = {probe.function}, set[str]()
+        while called:
+            function = functions.pop(called.pop())
+            found |= names_in(function)
+            called |= found & functions.keys()
+        names |= found
+    return names
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    """The names, attributes and keywords in a Python text."""
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Name(id=str(name)) | ast.Attribute(attr=str(name)) | ast.keyword(arg=str(name))
+            ):
+                names.add(name)
+    return names
 
 
 def test_units_of_a_folder_are_added_and_a_mistake_in_them_is_named(tmp_path: Path) -> None:
