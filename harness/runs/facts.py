@@ -50,7 +50,10 @@ def facts_of(arguments: Mapping[str, Any]) -> set[tuple[str, str]]:
                 facts |= {("scale-1", label)} if array.dtype.kind in "iuf" and array == 1 else set()
                 continue
             arrays[label] = array
-            contiguous &= part.is_contiguous() if is_tensor(part) else part.flags.c_contiguous
+            if is_tensor(part):
+                contiguous &= part.is_contiguous()
+            elif isinstance(part, np.ndarray):
+                contiguous &= part.flags.c_contiguous
             facts |= {(kind, label) for kind in _properties(array)}
     needed = getattr(next(iter(arguments.values()), None), "needs_input_grad", ())
     if needed and all(needed):

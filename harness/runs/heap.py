@@ -7,6 +7,7 @@ what the arguments refer to, says which numbers a call has written there, and re
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import sys
 from collections import deque
@@ -28,7 +29,10 @@ MOST_OBJECTS, MOST_BYTES = 4000, 32 * 1024 * 1024
 DEPTH = 6
 """The depth to which the numbers in a value are looked for."""
 
-_SKIPPED = (type, ModuleType, BuiltinFunctionType, str, bytes, int, float, complex, np.generic)
+_SKIPPED = (
+    *(type, ModuleType, BuiltinFunctionType, str, bytes, int, float, complex, np.generic),
+    *(logging.Logger, logging.LoggerAdapter),  # they lead to open files
+)
 _SCALARS = (bool, int, float, complex, np.number, np.bool_)
 
 
@@ -42,8 +46,19 @@ def is_tensor(value: object) -> bool:
     return isinstance(tensor, type) and isinstance(value, tensor)
 
 
+def is_jax(value: object) -> bool:
+    """Whether a value is an array of JAX, which nothing can write into."""
+    array = getattr(sys.modules.get("jax"), "Array", None)
+    return isinstance(array, type) and isinstance(value, array)
+
+
 def copied(value: Any) -> NumericArray:
     """Return a copy of the numbers of an array, a tensor or a number. Raises CannotCompare."""
+    if is_jax(value):
+        if isinstance(value, sys.modules["jax"].core.Tracer):  # it has no numbers yet
+            raise CannotCompare
+        plain = np.asarray(value)
+        return np.array(plain if plain.dtype.kind in NUMERIC else plain.astype(float))  # bfloat16
     if is_tensor(value):
         try:
             plain = value.detach().to_dense() if value.layout != _strided() else value.detach()
@@ -60,7 +75,7 @@ def _strided() -> Any:
 
 
 def arrays_in(value: Any, label: str) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays, tensors and numbers in a value and its parts, with their labels.
+    """Yield the arrays of all kinds and the numbers in a value and its parts, with their labels.
 
     Of a node of a graph, the nodes that it was computed from are not looked at.
     """
@@ -75,6 +90,8 @@ def _arrays(
     if isinstance(value, np.ndarray):
         if value.dtype.kind in NUMERIC:
             yield label, value
+    elif is_jax(value):
+        yield label, value
     elif is_tensor(value):
         yield label, value
         if value.is_leaf and value.grad is not None:
@@ -167,6 +184,8 @@ class Heap:
             self._array(label, value)
         elif is_tensor(value):
             yield from self._tensor(label, value)
+        elif is_jax(value):
+            self.before[label] = copied(value)
         elif isinstance(value, np.random.Generator):
             self._state(value.bit_generator, "state")
         elif isinstance(value, FunctionType):

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.core.vocabulary import Variation
-from harness.runs.heap import arrays_in, is_tensor
+from harness.runs.heap import arrays_in, is_jax, is_tensor
 
 Runner = Callable[[Callable[..., Any]], Any]
 
@@ -53,6 +53,9 @@ def varied(
             for array in targets:
                 array[...] = _other_values(array, 0)
             if kind == "operands":
+                for position, name in enumerate(name for name in given if name not in free):
+                    other = partial(_other_values, number=10 + position)
+                    given[name] = _mapped(given[name], other, is_jax)
                 _overwrite({k: v for k, v in roots.items() if k not in free}, targets)
         case "written":
             _overwrite(roots, (), written)
@@ -129,14 +132,18 @@ def _is_free(part: Any) -> bool:
     return isinstance(part, np.ndarray) and part.dtype.kind == "f" and part.flags.writeable
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a value with other arrays, or the same if it has none."""
+def _mapped(
+    value: Any,
+    change: Callable[[Any], Any],
+    chosen: Callable[[Any], bool] = lambda _: True,
+) -> Any:
+    """Return a value with other arrays, or the same if it has none that are chosen."""
     if isinstance(value, tuple):
-        return tuple(_mapped(item, change) for item in value)
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        return change(value)
+        return tuple(_mapped(item, change, chosen) for item in value)
+    if (isinstance(value, np.ndarray) or is_jax(value)) and value.dtype.kind == "f":
+        return change(value) if chosen(value) else value
     if is_tensor(value) and value.is_floating_point():
-        return change(value)
+        return change(value) if chosen(value) else value
     return value
 
 
@@ -146,6 +153,8 @@ def _other_values(array: Any, number: int) -> Any:
     draw = np.asarray(random.uniform(0.5, 2.0, tuple(array.shape)))
     signs = 1 - 2 * ((np.arange(draw.size) + number) % 2)  # so that even two numbers have both
     draw = draw * signs.reshape(draw.shape)
+    if is_jax(array):
+        return sys.modules["jax"].numpy.asarray(draw, dtype=array.dtype)
     if not is_tensor(array):
         return draw.astype(array.dtype)
     torch = sys.modules["torch"]
@@ -154,7 +163,7 @@ def _other_values(array: Any, number: int) -> Any:
 
 def _other_layout(array: Any) -> Any:
     """Return an array with the same numbers, which is not contiguous."""
-    if array.ndim == 0:
+    if array.ndim == 0 or is_jax(array):
         return array
     if not is_tensor(array):
         return np.stack([array, array], axis=-1)[..., 0]

@@ -1,6 +1,7 @@
 """Correct rules for PyTorch, on which every operator of the catalogue has a site."""
 
 import torch
+from torch.amp import custom_bwd, custom_fwd
 from torch.autograd.function import once_differentiable
 
 
@@ -158,6 +159,37 @@ class Cube(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, g):
         return g * ctx.derivative
+
+
+class Matmul(torch.autograd.Function):
+    @staticmethod
+    @custom_fwd(device_type="cpu")
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    @custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return g @ w.T, x.T @ g
+
+
+class Doubled(torch.autograd.Function):
+    """Twice the input, in place, plus a shift, which may be None."""
+
+    @staticmethod
+    def forward(ctx, x, shift=None):
+        ctx.shape = None if shift is None else shift.shape
+        x.mul_(2)
+        if shift is not None:
+            x.add_(shift)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g, g.sum(dim=0).view(ctx.shape) if ctx.shape is not None else None
 
 
 def unbroadcast(g, shape):

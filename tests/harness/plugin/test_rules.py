@@ -249,6 +249,22 @@ def test_functions_of_pytorch_that_return_zero_are_killed(tmp_path: Path) -> Non
     assert fates == {"same-result": "survived", "zero-gradient": "killed"}
 
 
+# ----- JAX -----
+
+
+@pytest.mark.slow
+def test_functions_of_jax(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    folder = example(tmp_path, "jax_rules.py", "jax_suite.py")
+    result = run(folder, "jax_suite.py", "--breaks-rules=jax_rules.py:mul")
+    fates = result.fates
+    assert fates["factor-dropped@mul.mul_bwd:19#1"] == "killed"
+    reasons = {entry["break"]: entry.get("reason") for entry in result.report["breaks"]}
+    assert reasons["factor-dropped@mul.mul_bwd:19#2"]["kind"] == "assertion"
+    ones = reasons["cotangent-dropped@mul.mul_bwd:19#1"]
+    assert ones["common"] == [{"kind": "ones", "argument": "g"}]
+
+
 # ----- An engine's own rules beside the catalogue's breaks -----
 
 OF_ENGINE = ("engine_suite.py", "--breaks-engine=engine.py:Tensor")

@@ -16,8 +16,12 @@ from harness.runs.comparison import CHANGED, COMPARE, Comparer
 from harness.runs.heap import Heap
 
 OPS = """
+import logging
 import numpy as np
 import random
+
+log = logging.getLogger("pytest")
+log.addHandler(logging.StreamHandler())
 
 
 def mul(a, b):
@@ -352,4 +356,36 @@ def test_cotangents_that_are_missing_are_wrong() -> None:
 def test_another_order_of_the_same_objects_is_not_a_wrong_number() -> None:
     ops = Changed("found = list(nodes)", "found = list(nodes)[::-1]")
     ops.ordered((ops.Leaf([3.0], True), ops.Leaf([2.0], True)))
+    assert ops.reason.kind == "not-measured"
+
+
+# ----- JAX -----
+
+
+def jax_arrays() -> tuple[Any, Any, Any]:
+    """Return two operands and a cotangent of ones."""
+    jax = pytest.importorskip("jax")
+    return tuple(jax.numpy.array(v) for v in ([2.0, -3.0], [5.0, 0.5], [1.0, 1.0]))
+
+
+def test_a_wrong_array_of_jax_is_wrong() -> None:
+    a, b, g = jax_arrays()
+    ops = Changed("return g * b, g * a", "return g * b, g * b")
+    ops.mul(a, b)[1](g)
+    assert ops.reason.kind == "assertion"
+
+
+def test_arrays_of_jax_get_other_numbers() -> None:
+    a, b, g = jax_arrays()
+    ops = Changed("return g * b, g * a", "return g * b, a")
+    ops.mul(a, b)[1](g)
+    reason = ops.reason
+    assert ("ones", "g") in [(one.kind, one.argument) for one in reason.common]
+    assert "values" in reason.reveals
+
+
+def test_a_call_that_jax_traces_is_not_measured() -> None:
+    jax, (a, b, g) = pytest.importorskip("jax"), jax_arrays()
+    ops = Changed("return g * b, g * a", "return g * b, g * b")
+    jax.jit(lambda a, b, g: ops.mul(a, b)[1](g))(a, b, g)
     assert ops.reason.kind == "not-measured"
