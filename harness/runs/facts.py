@@ -7,14 +7,16 @@ number.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from harness.core.run import NumericArray
 from harness.runs.heap import CannotCompare, arrays_in, copied, is_tensor
 
-PROPERTIES = (
+PropertyKind = Literal[
+    "no-gradient",
+    "same-array",
     "ones",
     "zeros",
     "equal-shapes",
@@ -25,20 +27,27 @@ PROPERTIES = (
     "none",
     "all-require-grad",
     "contiguous",
-)
+]
+PROPERTIES: tuple[PropertyKind, ...] = get_args(PropertyKind)
 """The properties, the most telling one first."""
 
+Fact = tuple[PropertyKind, str]
+"""A property of an argument, or of all of them if the name is empty."""
 
-def facts_of(arguments: Mapping[str, Any]) -> set[tuple[str, str]]:
+
+def facts_of(arguments: Mapping[str, Any]) -> set[Fact]:
     """Return the properties of a call: each with the name of an argument, or "" for all of them."""
-    facts: set[tuple[str, str]] = set()
+    facts: set[Fact] = set()
     shapes: set[tuple[int, ...]] = set()
     """Arguments that are shapes."""
     arrays: dict[str, NumericArray] = {}
+    facts |= {("same-array", name) for name in _repeated(arguments)}
     contiguous = True
     for name, value in arguments.items():
         if value is None:
             facts.add(("none", name))
+        if getattr(value, "requires_grad", None) is False:
+            facts.add(("no-gradient", name))
         if isinstance(value, tuple) and value and all(type(item) is int for item in value):
             shapes.add(tuple(value))
             continue
@@ -47,6 +56,8 @@ def facts_of(arguments: Mapping[str, Any]) -> set[tuple[str, str]]:
                 continue
             array = copied(part)
             if array.ndim == 0:
+                if not isinstance(part, int | float | complex) or isinstance(part, np.generic):
+                    shapes.add(())
                 facts |= {("scale-1", label)} if array.dtype.kind in "iuf" and array == 1 else set()
                 continue
             arrays[label] = array
@@ -77,8 +88,32 @@ def _arrays(value: Any, name: str) -> list[tuple[str, Any]]:
     return [(label, part) for label, part in found if part is not None]
 
 
-def _properties(array: NumericArray) -> set[str]:
-    kinds: set[str] = set()
+def _repeated(arguments: Mapping[str, Any]) -> set[str]:
+    """Return the names of arguments that have the same array, or are the same object."""
+    names: dict[object, list[str]] = {}
+    for name, value in arguments.items():
+        parts = {name: value}
+        if isinstance(value, tuple | list):
+            parts = {f"{name}[{i}]": part for i, part in enumerate(value)}
+        for label, part in parts.items():
+            for key in _identities(part):
+                names.setdefault(key, []).append(label)
+    return {label for labels in names.values() if len(labels) > 1 for label in labels}
+
+
+def _identities(value: Any) -> list[object]:
+    """Return what two values share if they are the same array, or hold it as their data."""
+    if is_tensor(value):
+        return [(value.data_ptr(), tuple(value.shape), value.stride())] if value.numel() else []
+    array = value if isinstance(value, np.ndarray) else getattr(value, "data", None)
+    if isinstance(array, np.ndarray):
+        interface = array.__array_interface__
+        return [(interface["data"][0], array.shape, array.strides)] if array.size else []
+    return []
+
+
+def _properties(array: NumericArray) -> set[PropertyKind]:
+    kinds: set[PropertyKind] = set()
     if array.size == 1:
         return {"one-element"}
     if array.ndim == 2 and array.shape[0] == array.shape[1]:
