@@ -352,7 +352,7 @@ class _Call:
 
     def facts(self) -> set[Fact]:
         """Return the properties of the arguments."""
-        facts = facts_of({**self.arguments, **_closure(self.body)})
+        facts = facts_of({**self.arguments, **_closure(self.body)}, self.cotangents)
         if not all(self._needed or (needed_by_node(self.frame) or ((), True))[0]):
             facts.add(("no-gradient", ""))
         telling = [

@@ -6,17 +6,17 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from harness.core.run import NumericArray
+from harness.core.run import NUMERIC, NumericArray
 from harness.runs.heap import CannotCompare, arrays_in, copied, is_tensor
 
 PropertyKind = Literal[
     "no-gradient",
-    "same-array",
+    "equal-arrays",
     "ones",
     "zeros",
     "equal-shapes",
@@ -35,13 +35,14 @@ Fact = tuple[PropertyKind, str]
 """A property of an argument, or of all of them if the name is empty."""
 
 
-def facts_of(arguments: Mapping[str, Any]) -> set[Fact]:
+def facts_of(arguments: Mapping[str, Any], cotangents: Collection[str] = ()) -> set[Fact]:
     """Return the properties of a call: each with the name of an argument, or "" for all of them."""
     facts: set[Fact] = set()
     shapes: set[tuple[int, ...]] = set()
     """Arguments that are shapes."""
     arrays: dict[str, NumericArray] = {}
-    facts |= {("same-array", name) for name in _repeated(arguments)}
+    operands = {name: value for name, value in arguments.items() if name not in cotangents}
+    facts |= {("equal-arrays", name) for name in _equal(operands)}
     contiguous = True
     for name, value in arguments.items():
         if value is None:
@@ -88,28 +89,25 @@ def _arrays(value: Any, name: str) -> list[tuple[str, Any]]:
     return [(label, part) for label, part in found if part is not None]
 
 
-def _repeated(arguments: Mapping[str, Any]) -> set[str]:
-    """Return the names of arguments that have the same array, or are the same object."""
+def _equal(arguments: Mapping[str, Any]) -> set[str]:
+    """Return the names of arguments whose arrays are equal: often, the same array is passed twice.
+
+    An argument is an array, a node of a graph with an array as `data`, or a list of these.
+    """
     names: dict[object, list[str]] = {}
     for name, value in arguments.items():
         parts = {name: value}
         if isinstance(value, tuple | list):
             parts = {f"{name}[{i}]": part for i, part in enumerate(value)}
         for label, part in parts.items():
-            for key in _identities(part):
-                names.setdefault(key, []).append(label)
+            array = part if is_tensor(part) else getattr(part, "data", None)
+            array = part if isinstance(part, np.ndarray) else array
+            if isinstance(array, np.ndarray) or is_tensor(array):
+                numbers = copied(array)
+                if numbers.size and numbers.dtype.kind in NUMERIC:
+                    key = numbers.shape, numbers.dtype.str, numbers.tobytes()
+                    names.setdefault(key, []).append(label)
     return {label for labels in names.values() if len(labels) > 1 for label in labels}
-
-
-def _identities(value: Any) -> list[object]:
-    """Return what two values share if they are the same array, or hold it as their data."""
-    if is_tensor(value):
-        return [(value.data_ptr(), tuple(value.shape), value.stride())] if value.numel() else []
-    array = value if isinstance(value, np.ndarray) else getattr(value, "data", None)
-    if isinstance(array, np.ndarray):
-        interface = array.__array_interface__
-        return [(interface["data"][0], array.shape, array.strides)] if array.size else []
-    return []
 
 
 def _properties(array: NumericArray) -> set[PropertyKind]:

@@ -54,10 +54,10 @@ _OF_ONE: Mapping[PropertyKind, tuple[Message, Message, Message]] = {
         message("{names} is all zeros", names=""),
         message("{names} are all zeros", names=""),
     ),
-    "same-array": (
-        message("the same array is passed twice"),
-        message("{names} is the same array as another argument", names=""),
-        message("{names} are the same array", names=""),
+    "equal-arrays": (
+        message("two arrays are equal"),
+        message("{names} is equal to another array", names=""),
+        message("{names} are equal", names=""),
     ),
     "square": (
         message("a matrix is square"),

@@ -106,7 +106,7 @@ def test_a_grading_says_why_each_break_survives(tmp_path: Path) -> None:
     assert (unlooked.kind, unlooked.test) == ("assertion", "test_mine.py::test_there")
     constant, square = reasons["sub-sign"], reasons["mul-swapped-operands"]
     assert (constant.kind, constant.common[0].kind) == ("inputs", "no-gradient")
-    assert (square.kind, square.common[0].kind) == ("inputs", "same-array")
+    assert (square.kind, square.common[0].kind) == ("inputs", "equal-arrays")
     assert "tanh-uses-input" not in reasons
     stages = {name: one.stage for name, one in found.items()}
     assert stages["skip-unbroadcast"] == "not-revealed"
