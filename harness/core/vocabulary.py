@@ -32,8 +32,11 @@ Stage = Literal["not-reached", "not-infected", "not-propagated", "not-revealed",
 """How far a fault got: reach, infect, propagate, reveal (Ammann and Offutt, Introduction to
 Software Testing, the RIPR model)."""
 
-Variation = Literal["values", "layout", "written", "operands", "frozen", "graph"]
-"""How the arguments of a call are changed, to see whether other ones show a wrong number."""
+Variation = Literal["values", "layout", "written", "operands", "frozen", "graph", "needed"]
+"""How the arguments of a call are changed, to see whether other ones show a wrong number.
+
+With `needed`, they are not: a wrong number is discarded, since an operand needs no gradient.
+"""
 
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 VARIATIONS: tuple[Variation, ...] = get_args(Variation)

@@ -4,7 +4,8 @@ The process is sent one run at a time. Each run has a fork and a pipe of its own
 ended, every process that it left behind is killed and the scratch folder is emptied. After the
 collection, the suite may have changed anything in this process. It can forge what it likes, but
 nothing here says which run is a break, and it cannot see the code that is run: see
-`harness.grade.blinding`.
+`harness.grade.blinding`. A process that is not blind compares the calls of two versions; it starts
+when all verdicts are final, and nothing depends on what it reports but the reasons of survivors.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import msgspec
@@ -27,8 +29,10 @@ import pytest
 from _pytest.config import ConftestImportFailure, _prepareconfig, default_plugins
 
 from harness.answer_key.walks import visits
+from harness.core.site import HOOKS
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
+from harness.engines.loading import MemoryFinder
 from harness.grade.blinding import Keeper, SealedFinder, private_keeper
 from harness.grade.files import write_files, written_files
 from harness.grade.protocol import (
@@ -37,6 +41,7 @@ from harness.grade.protocol import (
     MOST_TESTS,
     Collect,
     Collected,
+    Compared,
     Ended,
     ForkOutput,
     HostedEngine,
@@ -47,18 +52,21 @@ from harness.grade.protocol import (
     encode_event,
     split_events,
     unpack,
+    unpack_message,
 )
 from harness.grade.reach import CALLS, Code
 from harness.grade.running import (
     CollectedSuite,
     Recording,
     TestCalls,
+    comparison_of,
     describe,
     discard_output,
     fix_hypothesis,
     warm_hypothesis,
 )
 from harness.grade.settings import pytest_options
+from harness.runs.comparison import Comparer
 from harness.runs.observer import pack_step
 from harness.runs.recorder import FEW_CALLS, Recorder
 from harness.sandbox.child import ChildWork, Line
@@ -115,11 +123,33 @@ def _open_suite(
     The frames of the callers exist as long as the suite runs, so no secret may stay in them.
     """
     order = msgspec.msgpack.decode(line.read_message(), type=Collect)
-    keeper, loaders, refused = keepers.pop()(code.root, code.files, order.key, order.changed)
     is_clean = not order.changed
+    if not order.blind:
+        current = {**code.files, **unpack_message(order.changed)}
+        finder = MemoryFinder(code.root, dict.fromkeys(current, ""), (), HOOKS, current)
+        keeper = _show(code, current)
+        next(keeper)
+        return _Suite(dialect, code, order, keeper, finder, list, is_clean, Comparer())
+    keeper, loaders, refused = keepers.pop()(code.root, code.files, order.key, order.changed)
     order = msgspec.structs.replace(order, key=b"", changed=b"")
-    finder = SealedFinder(code.root, loaders)
-    return _Suite(dialect, code, order, keeper, finder, refused, is_clean)
+    sealed = SealedFinder(code.root, loaders)
+    return _Suite(dialect, code, order, keeper, sealed, refused, is_clean)
+
+
+def _show(code: Code, current: dict[str, CodeType]) -> Keeper:
+    """Do what the keeper does, in a process that is not blind."""
+    reply: object = None
+    while True:
+        request, *arguments = yield reply
+        if request == "collected":
+            functions = code.functions(arguments[0])
+        elif request == "swap":
+            codes = unpack_message(arguments[0])
+            pairs = functions.plan(codes)
+            if pairs is not None:
+                functions.swap(pairs)
+                current.update(codes)
+            reply = pairs is not None
 
 
 class _Suite:
@@ -131,13 +161,18 @@ class _Suite:
         code: Code,
         order: Collect,
         keeper: Keeper,
-        finder: SealedFinder,
+        finder: MemoryFinder,
         take_refused: Callable[[], list[str]],
         is_clean: bool,
+        comparer: Comparer | None = None,
     ) -> None:
         self.dialect, self.code, self.order = dialect, code, order
         self.keeper, self.finder, self.is_clean = keeper, finder, is_clean
         self.take_refused = take_refused
+        self.comparer = comparer
+        """Compares calls in a process that is not blind."""
+        if comparer is not None:
+            comparer.install()
         self.scratch = Path.cwd()
         self.root = self.current = self.scratch / order.folder
         """The folder of the submission, and the current folder when a run begins."""
@@ -181,7 +216,7 @@ def _collect(suite: _Suite) -> tuple[_Suite, Collected]:
     fix_hypothesis()
     if suite.is_clean:  # a changed engine is loaded for one purpose, and nothing is replaced there
         suite.keeper.send(("record",))
-        CALLS.notes_inspections = False  # they are refused
+        CALLS.notes_inspections = not order.blind  # a blind process refuses them
         CALLS.start()
     with contextlib.suppress(BaseException):  # if a test imports it, that raises the same again
         importlib.import_module(suite.dialect.module)  # before any other threads run
@@ -322,7 +357,7 @@ class _ForkReader:
     def _is_complete(self) -> bool:
         events, self.rest = split_events(self.rest)
         for event in events:
-            if isinstance(event, Refused):
+            if isinstance(event, Refused | Compared):
                 return True
             self.done += 1
             if event.test == self.run.until or (self.run.stop and event.result == "failed"):
@@ -356,7 +391,10 @@ def _work(suite: _Suite, run: RunRequest, pipe: int) -> None:
     if run.changed and not suite.keeper.send(("swap", run.changed)):
         _report(pipe, Refused())
         return
-    _run_tests(suite, run, pipe)
+    if suite.comparer is None:
+        _run_tests(suite, run, pipe)
+    else:
+        _compare(suite, suite.comparer, run, pipe)
 
 
 def _run_tests(suite: _Suite, run: RunRequest, pipe: int) -> None:
@@ -392,6 +430,23 @@ def _run_tests(suite: _Suite, run: RunRequest, pipe: int) -> None:
 
     for _ in tests.run(run.tests, stop=run.stop, around=reported):
         pass  # each test has been reported
+
+
+def _compare(suite: _Suite, comparer: Comparer, run: RunRequest, pipe: int) -> None:
+    """Run the tests until a call gives a wrong number; report what the calls show."""
+    assert suite.tests is not None
+    limits = dict(zip(run.tests, run.each, strict=True))
+
+    @contextlib.contextmanager
+    def compared(index: int) -> Iterator[None]:
+        end_after(limits[index])
+        with comparer.during(index):
+            yield
+        if comparer.result.wrong_test is not None:  # this fork is ended when it is read
+            _report(pipe, Compared(comparer.result))
+
+    failing = suite.tests.run(run.tests, stop=False, around=compared)
+    _report(pipe, Compared(comparison_of(comparer, failing)))
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from harness.experiment.baseline import Baseline, Context
 from harness.experiment.description import RunPair
 from harness.experiment.lab import inside_runs
 from harness.experiment.patching import Experiment
-from harness.grade.grading import grade_suite, stage_of_survivor
+from harness.grade.grading import grade_suite
 from harness.grade.plan import plan_grading
 from harness.grade.probes import (
     TEST_FAILED,
@@ -43,6 +43,7 @@ from harness.grade.probes import (
     refuse_duplicates,
 )
 from harness.grade.suite import BreakResult, SuiteReport
+from harness.grade.survivors import stage_of_survivor
 from harness.pages.front_matter import Exercise
 from harness.pages.page import Page
 from harness.pages.probe import Probe, parse_python, plain, read_probes
@@ -187,6 +188,7 @@ def _attack(result: BreakResult, context: Context) -> Attack:
         runs=[],
         recognised=tests if recognised else [],
         ended={} if killed else ended,
+        reason=None if ended else result.reason,
     )
 
 

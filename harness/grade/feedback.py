@@ -313,7 +313,13 @@ def _without_run_text(report: SuiteReport) -> SuiteReport:
         report,
         reason=(report.stated or WITHHELD) if report.reason else "",
         breaks=[
-            replace(one, by=names(one.by), reached_by=names(one.reached_by), ended={})
+            replace(
+                one,
+                by=names(one.by),
+                reached_by=names(one.reached_by),
+                ended={},
+                reason=one.reason and _with_test(one.reason, report.shown),
+            )
             for one in report.breaks
         ],
         claims={},
@@ -322,6 +328,16 @@ def _without_run_text(report: SuiteReport) -> SuiteReport:
         excluded=names(report.excluded),
         uncounted=dict(zip(names(report.uncounted), report.uncounted.values(), strict=True)),
     )
+
+
+def _with_test(reason: Reason, shown: Mapping[str, str]) -> Reason:
+    return replace(reason, test=shown.get(reason.test, "a test") if reason.test else "")
+
+
+def _without_arguments(reason: Reason) -> Reason:
+    """Return a reason that names no variable of the engine."""
+    hidden = (replace(one, argument=None) if one.argument else one for one in reason.common)
+    return replace(reason, common=list(dict.fromkeys(hidden)))
 
 
 def _relative(folder: Path) -> str:
@@ -357,7 +373,11 @@ def _shown(
 
 def _anonymous(result: BreakResult) -> DisclosedBreak:
     return DisclosedBreak(
-        fate=result.fate, stage=result.stage, by=result.by, reached_by=result.reached_by
+        fate=result.fate,
+        stage=result.stage,
+        by=result.by,
+        reached_by=result.reached_by,
+        reason=_without_arguments(result.reason) if result.reason else UNSET,
     )
 
 

@@ -20,15 +20,13 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.stage import Infection, infection_of
 from harness.core.errors import UsageError
 from harness.core.message import message, shortened, visible
-from harness.core.vocabulary import Stage
 from harness.grade.copying import ALLOWED, find_copies
 from harness.grade.feedback import ENDED
 from harness.grade.files import NotGradable, Said, read_submission
 from harness.grade.mutants import Mutant
-from harness.grade.plan import GradingPlan, Marked
+from harness.grade.plan import GradingPlan
 from harness.grade.processes import EngineResults, Processes
 from harness.grade.protocol import Ended, PackedCodes
 from harness.grade.styles import Style, styles_of
@@ -40,6 +38,7 @@ from harness.grade.suite import (
     SuiteReport,
     UncountedResult,
 )
+from harness.grade.survivors import Explaining
 from harness.grade.trial import MOST_TRIES, TrialVerdict, TrialVersion, judge
 
 BreakProgress = Callable[[int, int], None]
@@ -60,9 +59,6 @@ _MOST_RECOGNISED, _FEW = 0.1, 3
 
 _LONGEST_REASON = 1500
 
-_MOST_TRACED, _FIRST_TRACED = 50, 3
-"""The number of tests in which the values inside are compared, and how many of them come first."""
-
 
 def grade_suite(
     path: Path, plan: GradingPlan, progress: BreakProgress | None = None
@@ -74,7 +70,7 @@ def grade_suite(
     """
     start = time.perf_counter()
     require_suite(path)
-    grading = _Grading(plan, progress or (lambda _done, _all: None))
+    grading = _Grading(plan, progress or (lambda _done, _all: None), start)
     reason = stated = ""
     left_out: list[str] = []
     refused: dict[str, set[str]] = {}
@@ -140,6 +136,8 @@ class _Grading:
 
     plan: GradingPlan
     progress: BreakProgress
+    start: float
+    """When the grading began, in seconds."""
     correct: list[CorrectEngine] = field(default_factory=list)
     shown: dict[str, str] = field(default_factory=dict)
     """The names of the tests as a student may read them, by their ids."""
@@ -190,7 +188,8 @@ class _Grading:
         self._run_on_breaks()
         self._note_uncounted()
         if self.plan.stages:
-            self.results = [self._with_stage(result) for result in self.results]
+            explaining = Explaining(self.plan, processes, ids, self.counted, self.start)
+            self.results = [explaining.explained(result) for result in self.results]
 
     def reaching(self, mutant: Mutant) -> list[int]:
         """Return the tests that count and call a function that the mutant changes."""
@@ -435,57 +434,6 @@ class _Grading:
         self.twins += verdict.twin_path is not None
         self._note_recognising(verdict.recognising)
 
-    # ----- Stages -----
-
-    def _with_stage(self, result: BreakResult) -> BreakResult:
-        """Return a result with how far the fault got; None if that is not known.
-
-        This comes last: these runs contain the published break, and would give it away.
-        """
-        match result.fate, result.path:
-            case "not-reached", _:
-                stage: Stage | None = "not-reached"
-            case "killed", _:
-                stage = "revealed"
-            case "survived", "swapped":
-                stage = self._stage_of_survivor(result)
-            case _:
-                stage = None
-        return msgspec.structs.replace(result, stage=stage)
-
-    def _stage_of_survivor(self, result: BreakResult) -> Stage | None:
-        (mutant,) = (m for m in self.plan.breaks if m.page.id == result.break_)
-        marked, reaching = self.plan.marked(mutant), set(result.reached_by)
-        tests = [test for test in self.counted if self.name(test) in reaching]
-        chosen = sorted(tests, key=lambda test: self.counted[test].seconds)[:_MOST_TRACED]
-        infections: list[Infection] = []
-        # Most wrong numbers are found by the quickest tests; then the others are not needed.
-        for some in (chosen[:_FIRST_TRACED], chosen[_FIRST_TRACED:]):
-            observed = self._traced(marked, some) if some else {}
-            if observed is None:
-                return None
-            infections += observed.values()
-            if stage_of_survivor(infections) == "not-revealed":
-                return "not-revealed"
-        return stage_of_survivor(infections) if len(infections) == len(tests) else None
-
-    def _traced(self, marked: Marked, tests: Sequence[int]) -> dict[int, Infection] | None:
-        """Return what the numbers inside tests show, by test; None if they cannot be observed."""
-        try:
-            broken, clean = (
-                self.processes.observe(codes, tests, trail=True)
-                for codes in (marked.broken, marked.clean)
-            )
-        except NotGradable:  # too late to matter
-            return None
-        if "reloaded" in (broken.path, clean.path):
-            return None
-        return {
-            test: infection_of(broken.ended[test].trail, clean.ended[test].trail)
-            for test in tests
-            if test in broken.ended and test in clean.ended
-        }
-
 
 def _fate(verdict: TrialVerdict[int], reaching: Sequence[int]) -> Fate:
     if verdict.killers:
@@ -509,14 +457,6 @@ def _share(excluded: Iterable[str], passing: Iterable[str]) -> float:
 def _function(test: str) -> str:
     file, _, name = test.partition("::")
     return f"{file}::{name.partition('[')[0]}"
-
-
-def stage_of_survivor(infections: Sequence[Infection]) -> Stage | None:
-    """Return where a fault was lost in tests that pass; None if that is not known."""
-    values = {infection.values for infection in infections}
-    if "wrong" in values:
-        return "not-revealed"
-    return None if "unknown" in values or not values else "not-infected"
 
 
 class _SuiteRunner:

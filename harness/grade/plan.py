@@ -26,6 +26,7 @@ from harness.grade.blinding import without_lines
 from harness.grade.mutants import Mutant, mutants, select
 from harness.grade.protocol import PackedCodes, pack
 from harness.grade.reach import Code
+from harness.grade.reasons import with_both_versions
 from harness.grade.twins import compose
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Variant
@@ -142,6 +143,7 @@ class GradingPlan:
     """Whether a submission may contain a copy of the engine."""
     _pairs: dict[tuple[str, int], BreakAndTwin] = field(default_factory=dict, repr=False)
     _marked: dict[str, Marked] = field(default_factory=dict, repr=False)
+    _compared: dict[str, PackedCodes | None] = field(default_factory=dict, repr=False)
     _correct: dict[str, PackedCodes] = field(default_factory=dict, repr=False)
     _changed: dict[str, frozenset[int] | None] = field(default_factory=dict, repr=False)
 
@@ -194,6 +196,14 @@ class GradingPlan:
             )
         return self._marked[name]
 
+    def compared(self, mutant: Mutant) -> PackedCodes | None:
+        """Return code that compares a break with the engine without it; None if it cannot."""
+        name = mutant.page.id
+        if name not in self._compared:
+            both = with_both_versions(mutant, self.engine)
+            self._compared[name] = None if both is None else both.files.codes
+        return self._compared[name]
+
     def prepare(self) -> None:
         """Compile everything now, for example before the process is forked."""
         for variant in self.variants:
@@ -205,6 +215,7 @@ class GradingPlan:
                 self.pair(mutant, number)
             if self.stages:
                 self.marked(mutant)
+                self.compared(mutant)
 
     def changed_functions(self, mutant: Mutant) -> frozenset[int] | None:
         """Return the numbers of the functions that differ; None if more than functions differ."""

@@ -31,6 +31,7 @@ from harness.engines.engine import Engine
 from harness.experiment.baseline import UNREPEATABLE, Baseline, Context, RunId
 from harness.experiment.lab import run_lab
 from harness.experiment.patching import Experiment, prepare
+from harness.grade.suite import Reason
 from harness.grade.trial import TrialVerdict, TrialVersion, judge
 from harness.grade.twins import compose
 from harness.pages.front_matter import Claims
@@ -159,6 +160,8 @@ class Attack(msgspec.Struct, frozen=True):
     """The tests and probes that also fail on a twin, a correct engine with different code."""
     ended: dict[str, str] = {}
     """The tests and probes that ended by a signal, a limit or an exit, which is not a kill."""
+    reason: Reason | None = None
+    """Why tests do not kill, as the calls of the changed code show; None if that is not known."""
 
 
 def read_submission(path: Path) -> tuple[Probe, ...]:

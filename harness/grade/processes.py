@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from harness.core import PACKAGES
+from harness.core.errors import EnvironmentProblem
 from harness.core.message import message, visible
 from harness.core.vocabulary import Phase
 from harness.engines.engine import Engine
@@ -28,6 +29,7 @@ from harness.grade.protocol import (
     MOST_TESTS,
     Collect,
     Collected,
+    Compared,
     Ended,
     ForkOutput,
     HostedEngine,
@@ -39,6 +41,7 @@ from harness.grade.protocol import (
     decode_reply,
     split_events,
 )
+from harness.runs.comparison import CallComparison
 from harness.runs.isolated import engine_paths, failure_of_child
 from harness.sandbox.fork import require_fork
 from harness.sandbox.frames import Frame
@@ -105,6 +108,8 @@ class Processes:
         self.refused: dict[str, set[str]] = {}
         """How tests tried to look at the engine's code, by test; "" is for their import."""
         self._main: _SuiteProcess | None = None
+        self._showing: _SuiteProcess | None = None
+        """The process that is not blind."""
         self._lost = self._late = 0
 
     def collect(self) -> None:
@@ -129,12 +134,9 @@ class Processes:
         process runs the tests `if_reloaded`, by default the same ones. Raises NotGradable if the
         processes end too often.
         """
-        seconds, cpu_seconds = self.limits.seconds, float(self.limits.cpu_seconds)
-        if self.seconds:
-            seconds = min(seconds, PATIENCE + 20 * self.seconds)
-            cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
-        each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
-        run = RunRequest(b"", list(tests), seconds, cpu_seconds, each, until, stop, record, trail)
+        run = msgspec.structs.replace(
+            self._request(tests), until=until, stop=stop, record=record, trail=trail
+        )
         if not reload:
             if self._main is None:
                 self._main = self._start()
@@ -154,10 +156,51 @@ class Processes:
                 )
         return self._reloaded(changed, run)
 
+    def compare(
+        self, changed: PackedCodes, tests: Sequence[int], seconds: float
+    ) -> CallComparison | None:
+        """Run tests on code that compares two versions of itself; return what their calls show.
+
+        None if that is not known, also because it takes longer than these seconds. To look at calls
+        means to look at code, so the process is not blind: the suite can learn there what a break
+        changes, and report what it likes. Its results count for nothing.
+        """
+        run = self._request(tests)
+        run = msgspec.structs.replace(
+            run, changed=msgspec.msgpack.encode(changed), seconds=min(run.seconds, seconds)
+        )
+        try:
+            if self._showing is None:
+                self._showing = self._load({}, blind=False)
+            found = self._compared(self._showing, run)
+            if found != Refused():
+                return found.comparison if isinstance(found, Compared) else None
+            process = self._load(changed, blind=False)  # the code cannot be replaced
+            try:
+                found = self._compared(process, msgspec.structs.replace(run, changed=b""))
+                return found.comparison if isinstance(found, Compared) else None
+            finally:
+                process.end()
+        except EnvironmentProblem:  # no process can be started any more
+            return None
+
+    def _compared(self, process: _SuiteProcess, run: RunRequest) -> Compared | Refused | None:
+        """Return what a process that is not blind reports, if that is valid."""
+        if process.lost or process.collected.tests != self.tests:
+            return None
+        events, _ = split_events(process.run(run).events)
+        for event in events:
+            if isinstance(event, Refused):
+                return event
+            if isinstance(event, Compared):
+                wrong = event.comparison and event.comparison.wrong_test
+                return event if wrong in (None, -1, *run.tests) else None  # -1: before any test
+        return None
+
     def close(self) -> None:
         """End all processes, and everything that they have started."""
-        if self._main is not None:
-            self._main.end()
+        for process in filter(None, (self._main, self._showing)):
+            process.end()
 
     def set_usual_times(self, runs: Sequence[EngineResults]) -> None:
         """Derive the limits from how long the tests took on the engine without a break."""
@@ -201,7 +244,16 @@ class Processes:
         for event in events:
             self.refused.setdefault(test, set()).add(event)
 
-    def _load(self, changed: PackedCodes) -> _SuiteProcess:
+    def _request(self, tests: Sequence[int]) -> RunRequest:
+        """Return a request to run tests on the engine, with their limits."""
+        seconds, cpu_seconds = self.limits.seconds, float(self.limits.cpu_seconds)
+        if self.seconds:
+            seconds = min(seconds, PATIENCE + 20 * self.seconds)
+            cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
+        each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
+        return RunRequest(b"", list(tests), seconds, cpu_seconds, each)
+
+    def _load(self, changed: PackedCodes, *, blind: bool = True) -> _SuiteProcess:
         """Start a process that has collected the tests on the engine with these files changed."""
         engine, submitted = self.plan.engine, self.submitted
         task = HostedEngine(str(engine.root), self.plan.packed_files, engine.dialect)
@@ -210,6 +262,7 @@ class Processes:
             folder=submitted.folder,
             tests=self.test_files,
             hidden=list(self.limits.hidden),
+            blind=blind,
         )
         return _SuiteProcess(task, order, changed, self.limits)
 
@@ -317,8 +370,11 @@ class _SuiteProcess:
         require_fork(message("grading tests"))
         self.limits, self.lost = limits, False
         self._key, self._sealed = os.urandom(32), 0
-        sealed = self.seal(changed, visible=False)
-        order = msgspec.structs.replace(order, key=self._key, changed=sealed)
+        if order.blind:
+            sealed = self.seal(changed, visible=False)
+            order = msgspec.structs.replace(order, key=self._key, changed=sealed)
+        elif changed:
+            order = msgspec.structs.replace(order, changed=msgspec.msgpack.encode(changed))
         # Once the suite is collected, a library that needs `ctypes` can no longer be loaded.
         libraries = ("ctypes", "numpy.testing", *libraries_for(order.files.values()))
         opening = Opening("harness.grade.confined:open_host", libraries)

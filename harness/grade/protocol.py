@@ -16,6 +16,7 @@ import msgspec
 
 from harness.core.run import Digest
 from harness.engines.engine import Dialect
+from harness.runs.comparison import CallComparison
 
 PackedCodes = dict[str, bytes]
 """Compiled files of an engine (`marshal`), by their path below its root."""
@@ -29,6 +30,11 @@ def pack(files: Mapping[str, CodeType]) -> PackedCodes:
 def unpack(codes: PackedCodes) -> dict[str, CodeType]:
     """Return the compiled files that were packed."""
     return {file: marshal.loads(code) for file, code in codes.items()}
+
+
+def unpack_message(message: bytes) -> dict[str, CodeType]:
+    """Return the compiled files in a message to a process that is not blind; b"" has none."""
+    return unpack(msgspec.msgpack.decode(message, type=PackedCodes)) if message else {}
 
 
 MOST_TESTS, LONGEST_NAME, LONGEST_MESSAGE = 10_000, 1000, 300
@@ -55,11 +61,14 @@ class Collect(msgspec.Struct, frozen=True):
     tests: list[str]
     """The files that are collected."""
     changed: bytes = b""
-    """The engine's files that are loaded in place of the correct ones, sealed."""
+    """The engine's files that are loaded in place of the correct ones; sealed if it is blind."""
     key: bytes = b""
     """The key of what is sealed; see `harness.grade.blinding`."""
     hidden: list[str] = []
     """Folders from which nothing is imported."""
+    blind: bool = True
+    """Whether the process hides the engine's code. If not, it compares the calls of two versions,
+    and nothing else that it reports is used: see `harness.grade.survivors`."""
 
 
 class Raised(msgspec.Struct, frozen=True):
@@ -94,7 +103,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     """Tests to run in a fork, after the engine's code was replaced."""
 
     changed: bytes
-    """The engine's files that replace the correct ones, sealed; or b""."""
+    """The engine's files that replace the correct ones, or b""; sealed if the process is blind."""
     tests: list[int]
     """The positions of the tests, in the order in which they are run."""
     seconds: float
@@ -140,7 +149,14 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     """The code cannot be replaced: another process has to load it."""
 
 
-TestEvent = Ended | Refused
+class Compared(msgspec.Struct, frozen=True, tag="compared"):
+    """What the calls of a process show that is not blind; a hostile suite may choose all of it."""
+
+    comparison: CallComparison | None
+    """None if a test fails before a number is wrong."""
+
+
+TestEvent = Ended | Refused | Compared
 
 
 class ForkOutput(msgspec.Struct, frozen=True, tag="finished"):

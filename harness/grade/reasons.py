@@ -24,8 +24,15 @@ from harness.grade.suite import CallProperty, Reason, ReasonKind
 from harness.grade.twins import Merger
 from harness.patch.side import quiet_parse
 from harness.rules import find_rules
-from harness.runs.comparison import BODY, CHANGED, COMPARE, CallComparison, Role
-from harness.runs.facts import PROPERTIES
+from harness.runs.comparison import (
+    BODY,
+    CHANGED,
+    COMPARE,
+    MOST_CALLS,
+    CallComparison,
+    Role,
+)
+from harness.runs.facts import PROPERTIES, Fact, PropertyKind
 
 if TYPE_CHECKING:
     from harness.grade.mutants import Mutant
@@ -40,7 +47,8 @@ def reason_of(
     """
     if comparison is None:
         return Reason("not-measured")
-    calls, more = comparison.calls or comparison.forwards, comparison.more
+    calls = comparison.calls or comparison.forwards
+    more = comparison.more or comparison.forwards == calls == MOST_CALLS
     if comparison.wrong_test is not None:
         test = tests[comparison.wrong_test] if comparison.wrong_test >= 0 else ""
         return Reason("assertion", calls, more, test, comparison.wrong_call)
@@ -56,14 +64,16 @@ def reason_of(
     return Reason(kind, calls, more, common=telling, reveals=sorted(comparison.reveals))
 
 
-def _rank(fact: tuple[str, str]) -> tuple[int, str]:
+def _rank(fact: Fact) -> tuple[int, str]:
     return PROPERTIES.index(fact[0]), fact[1]
 
 
-def _may_explain(kind: str, argument: str, comparison: CallComparison) -> bool:
+def _may_explain(kind: PropertyKind, argument: str, comparison: CallComparison) -> bool:
     """Whether a property can be why the numbers are right: some were changed, to see that."""
     reveals = comparison.reveals
     match kind:
+        case "no-gradient":
+            return "needed" in reveals
         case "contiguous":
             return "layout" in reveals
         case "all-require-grad":

@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from _pytest._code.code import ExceptionChainRepr, ReprFileLocation, ReprTraceback
@@ -29,6 +29,9 @@ from harness.core.run import message_of
 from harness.engines.loading import FileCodes, Replacement, find_in_memory
 from harness.grade.protocol import LONGEST_MESSAGE, Raised, TestResult
 from harness.grade.reach import CALLS, Code
+
+if TYPE_CHECKING:
+    from harness.runs.comparison import CallComparison, Comparer
 
 
 def run_in_order(
@@ -267,6 +270,17 @@ def stop_at_the_first_example(item: pytest.Item) -> None:
 
 _SETTINGS = "_hypothesis_internal_use_settings"
 """The attribute of a test with its settings, which the pytest plugin of Hypothesis uses, too."""
+
+
+def comparison_of(comparer: Comparer, failing: Iterable[int]) -> CallComparison | None:
+    """Run tests whose calls are compared, and return what these show.
+
+    None if a test fails before a number is wrong: it passed before, so the comparison disturbs it.
+    """
+    for _ in failing:
+        if comparer.result.wrong_test is None:
+            return None
+    return comparer.result
 
 
 def discard_output() -> None:

@@ -19,6 +19,7 @@ from harness.grade.styles import Style
 from harness.pages.catalogue import nearest
 from harness.pages.front_matter import Break
 from harness.pages.page import Page, read_toml
+from harness.runs.facts import PropertyKind
 
 Fate = Literal["killed", "survived", "not-reached", "recognised", "does-not-apply"]
 """What became of a break: a test fails because of it; all tests that reach it pass; no test reaches
@@ -54,10 +55,9 @@ and nothing in the inputs explains it; it was not measured."""
 class CallProperty(msgspec.Struct, frozen=True):
     """A property that the arguments of all calls share."""
 
-    kind: str
-    """One of `harness.runs.facts.PROPERTIES`."""
-    argument: str = ""
-    """The argument that has it; empty if it is a property of all of them."""
+    kind: PropertyKind
+    argument: str | None = ""
+    """The argument that has it; empty if it is a property of all of them, None if it is hidden."""
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ import pytest
 
 from harness.grade.mutants import Mutant
 from harness.grade.reach import Code
-from harness.grade.running import CollectedSuite, be_silent
+from harness.grade.running import CollectedSuite, be_silent, comparison_of
 from harness.sandbox.fork import compute_in_fork
 from harness.sandbox.parallel import Server
 from harness.sandbox.signals import terminate
@@ -204,6 +204,8 @@ def _answer(suite: CollectedSuite, tests: _PassingTests, request: Request) -> Br
         return BreakOutcome()
     rank = {index: position for position, index in enumerate(request.first)}
     order = sorted(reached, key=lambda i: (rank.get(i, len(rank)), tests.reach[i].seconds, i))
+    if request.compare:  # the first wrong number does not depend on how long tests take
+        order = sorted(reached)
 
     def run() -> BreakOutcome:
         suite.swap(pairs, codes, request.mutant.files.texts)
@@ -224,10 +226,7 @@ def compare_calls(
     reached: Sequence[int], comparer: Comparer, run: Callable[[Around], Iterator[int]]
 ) -> BreakOutcome:
     """Run tests in a fork, and compare the calls of changed functions until one is wrong."""
-    for index in run(comparer.during):
-        if comparer.result.wrong_test is None:  # it passed before: the comparison disturbs it
-            return BreakOutcome(reached, [index])
-    return BreakOutcome(reached, comparison=comparer.result)
+    return BreakOutcome(reached, comparison=comparison_of(comparer, run(comparer.during)))
 
 
 def open_comparer() -> Comparer:

@@ -14,6 +14,7 @@ from harness.grade.probes import TEST_FAILED, Attack, recognises
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.full import show_runs
+from harness.report.grading.reasons import why_for_learners
 from harness.report.language import Language
 from harness.report.pages import show_section_like
 from harness.report.terminal import Screen, columns, outcome_text, show_diff
@@ -139,7 +140,10 @@ def _show_attack(console: Screen, attack: Attack) -> None:
         return
     survives = say("{name} survives", name=name)
     stage = f"{say(attack.stage)}: " if attack.stage else ""
-    reason = f": {stage}{say(attack.why)}"
+    measured, why = attack.reason, attack.why
+    if measured is not None and measured.kind != "not-measured":
+        why = why_for_learners(measured)
+    reason = f": {stage}{say(why)}"
     console.print(Text.assemble((survives, "bold red"), reason))
     if attack.stage == "not-reached":
         places = dict.fromkeys((site.scope, site.file) for site in attack.sites)

@@ -19,17 +19,18 @@ import copy
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import FrameType, FunctionType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 
 from harness.core.rounding import largest, summed_to, wrong_entries
 from harness.core.run import NumericArray
 from harness.core.vocabulary import VARIATIONS, Variation
-from harness.runs.facts import facts_of
+from harness.runs.facts import Fact, PropertyKind, facts_of
 from harness.runs.heap import (
     CannotCompare,
     Heap,
@@ -47,32 +48,37 @@ Role = Literal["changed", "inner", "rule", "forward"]
 """A function whose code differs; one inside it; the rule that uses what it saves; one whose code
 differs, and which saves something for a rule."""
 
-MOST_CALLS, MOST_TRIES = 200, 6
-"""The number of calls that are measured, and that are repeated with other numbers."""
+MOST_CALLS, MOST_TRIES, MOST_IN_A_TEST = 200, 6, 10_000
+"""The number of calls that are measured, that are repeated with other numbers, and that are looked
+at in one test."""
+
+MOST_FACTS, LONGEST_FACT = 200, 80
+"""The number of properties that calls may share, and the length of an argument's name there."""
+
+CommonFact = tuple[PropertyKind, Annotated[str, msgspec.Meta(max_length=LONGEST_FACT)]]
 
 
-@dataclass
-class CallComparison:
-    """What the calls of the changed functions show."""
+class CallComparison(msgspec.Struct):
+    """What the calls of the changed functions show; read from a process, it may be forged."""
 
-    calls: int = 0
+    calls: Annotated[int, msgspec.Meta(ge=0, le=MOST_CALLS)] = 0
     """The number of calls that were measured."""
-    forwards: int = 0
-    """The number of calls that only saved something for a rule."""
-    unmeasured: int = 0
-    """The number of calls that could not be measured."""
+    forwards: Annotated[int, msgspec.Meta(ge=0, le=MOST_CALLS)] = 0
+    """The number of calls that only saved something for a rule; a larger number is not counted."""
+    unmeasured: bool = False
+    """Whether some calls could not be measured."""
     more: bool = False
     """Whether there were more than can be measured."""
     wrong_test: int | None = None
     """The first test in which a call gives a wrong number, and the number of the call there."""
-    wrong_call: int = 0
-    common: set[tuple[str, str]] | None = None
+    wrong_call: Annotated[int, msgspec.Meta(ge=0, le=MOST_IN_A_TEST)] = 0
+    common: Annotated[set[CommonFact], msgspec.Meta(max_length=MOST_FACTS)] | None = None
     """The properties that all calls share, each with the name of an argument, or none."""
-    reveals: set[Variation] = field(default_factory=set)
+    reveals: set[Variation] = set()
     """In which ways other arguments of some call show a wrong number."""
-    cotangents: set[str] = field(default_factory=set)
+    cotangents: set[str] = set()
     """The arguments that are cotangents."""
-    written: set[str] = field(default_factory=set)
+    written: set[str] = set()
     """The arrays that calls write."""
 
 
@@ -137,7 +143,7 @@ class Comparer:
         """Return what the changed version of a function returns; compare it with the clean one."""
         if self._inside or self.result.wrong_test is not None:
             return body(*values)
-        if self.result.calls >= MOST_CALLS:
+        if self.result.calls >= MOST_CALLS or self._number >= MOST_IN_A_TEST:
             self.result.more = True
             return body(*values)
         self._number += 1
@@ -154,7 +160,7 @@ class Comparer:
             except Exception:  # an object may refuse to be looked at, or to be called again
                 with contextlib.suppress(Exception):
                     _restore(sides)
-                self.result.unmeasured += 1
+                self.result.unmeasured = True
                 return body(*values)
             return call.run_changed(sides, clean, common, reveals)
         finally:
@@ -162,10 +168,10 @@ class Comparer:
 
     def note_forward(self) -> None:
         """Note a call that gives the right numbers, and saves some for a rule."""
-        self.result.forwards += 1
+        self.result.forwards = min(self.result.forwards + 1, MOST_CALLS)
         self._number -= 1
 
-    def note(self, is_right: bool, common: set[tuple[str, str]], reveals: set[Variation]) -> None:
+    def note(self, is_right: bool, common: set[Fact], reveals: set[Variation]) -> None:
         """Note a call that was measured."""
         result = self.result
         result.calls += 1
@@ -194,6 +200,8 @@ class _Call:
     clean_result: Any = None
     partner: Callable[..., Any] | None = None
     """The function of the clean version that is called instead of `body`."""
+    discards: bool = False
+    """Whether only numbers differ that the engine discards, since an operand needs no gradient."""
     saved: tuple[Mapping[str, Any], Any] | None = None
     """What the clean version has saved in its context: attributes, and tensors of PyTorch."""
 
@@ -240,7 +248,7 @@ class _Call:
         self,
         sides: tuple[_Side, _Side],
         clean: _Outcome,
-        common: set[tuple[str, str]],
+        common: set[Fact],
         reveals: set[Variation],
     ) -> Any:
         """Run the changed version, note whether it agrees, and return its result or raise."""
@@ -249,12 +257,13 @@ class _Call:
             is_right = self._agree(outcome, clean, sides)
             self._pair()
         except CannotCompare:
-            self.comparer.result.unmeasured += 1
+            self.comparer.result.unmeasured = True
         else:
             if is_right and self.role == "forward":
                 self.comparer.note_forward()
             else:
-                self.comparer.note(is_right, common, reveals)
+                needed: set[Variation] = {"needed"} if self.discards else set()
+                self.comparer.note(is_right, common, reveals | needed)
         if self.error is not None:
             raise self.error
         return self.result
@@ -287,21 +296,25 @@ class _Call:
             return actual.raised == expected.raised
         before, discarded = sides[0].heap.before, self._discarded_by_torch(frozen)
         scale = largest(*(array for array in before.values() if array.dtype.kind in "fc"))
-        wrong = []
+        wrong, discards = [], False
         for name in {**actual.numbers, **expected.numbers}:
-            if name.startswith(discarded):
-                continue
             one, other = (side.numbers.get(name, before.get(name)) for side in (actual, expected))
             if one is not None and other is not None:
                 if self._needed is not None:
                     one, other = _summed_alike(one, other)
                 if one.shape == other.shape and not wrong_entries(one, other, scale=scale).any():
                     continue
-            wrong.append(name)
+            if not name.startswith(discarded):
+                wrong.append(name)
+            elif one is not None and other is not None:
+                discards = frozen is None
         found = self.result
         if wrong and isinstance(found, list) and found and sides[1].heap.holds_all(found):
             raise CannotCompare  # they are only in another order, such as the nodes of a graph
-        return not wrong or all(name.startswith(self._discarded()) for name in wrong)
+        if wrong and not all(name.startswith(self._discarded()) for name in wrong):
+            return False
+        self.discards |= discards or bool(wrong)
+        return True
 
     @property
     def _needed(self) -> Sequence[bool] | None:
@@ -337,10 +350,17 @@ class _Call:
 
     # ----- What is common, and what would reveal a difference -----
 
-    def facts(self) -> set[tuple[str, str]]:
+    def facts(self) -> set[Fact]:
         """Return the properties of the arguments."""
-        facts = facts_of({**self.arguments, **_closure(self.body)})
-        return {(kind, name) for kind, name in facts if kind != "none" or name in self.optional}
+        facts = facts_of({**self.arguments, **_closure(self.body)}, self.cotangents)
+        if not all(self._needed or (needed_by_node(self.frame) or ((), True))[0]):
+            facts.add(("no-gradient", ""))
+        telling = [
+            (kind, name)
+            for kind, name in sorted(facts)
+            if len(name) <= LONGEST_FACT and (kind != "none" or name in self.optional)
+        ]
+        return set(telling[:MOST_FACTS])
 
     def reveals(self, sides: tuple[_Side, _Side], clean: _Outcome) -> set[Variation]:
         """Return in which ways other arguments would show a difference."""
@@ -364,6 +384,8 @@ class _Call:
         if kind == "frozen":
             needed = self._needed or ()
             return [i for i, one in enumerate(needed) if one] if sum(map(bool, needed)) > 1 else []
+        if kind == "needed":
+            return []
         return [0] if kind != "graph" or self._needed is not None else []
 
     def _differ_on(self, sides: tuple[_Side, _Side], kind: Variation, number: int) -> bool:

@@ -6,15 +6,17 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from harness.core.run import NumericArray
+from harness.core.run import NUMERIC, NumericArray
 from harness.runs.heap import CannotCompare, arrays_in, copied, is_tensor
 
-PROPERTIES = (
+PropertyKind = Literal[
+    "no-gradient",
+    "equal-arrays",
     "ones",
     "zeros",
     "equal-shapes",
@@ -25,20 +27,28 @@ PROPERTIES = (
     "none",
     "all-require-grad",
     "contiguous",
-)
+]
+PROPERTIES: tuple[PropertyKind, ...] = get_args(PropertyKind)
 """The properties, the most telling one first."""
 
+Fact = tuple[PropertyKind, str]
+"""A property of an argument, or of all of them if the name is empty."""
 
-def facts_of(arguments: Mapping[str, Any]) -> set[tuple[str, str]]:
+
+def facts_of(arguments: Mapping[str, Any], cotangents: Collection[str] = ()) -> set[Fact]:
     """Return the properties of a call: each with the name of an argument, or "" for all of them."""
-    facts: set[tuple[str, str]] = set()
+    facts: set[Fact] = set()
     shapes: set[tuple[int, ...]] = set()
     """Arguments that are shapes."""
     arrays: dict[str, NumericArray] = {}
+    operands = {name: value for name, value in arguments.items() if name not in cotangents}
+    facts |= {("equal-arrays", name) for name in _equal(operands)}
     contiguous = True
     for name, value in arguments.items():
         if value is None:
             facts.add(("none", name))
+        if getattr(value, "requires_grad", None) is False:
+            facts.add(("no-gradient", name))
         if isinstance(value, tuple) and value and all(type(item) is int for item in value):
             shapes.add(tuple(value))
             continue
@@ -47,6 +57,8 @@ def facts_of(arguments: Mapping[str, Any]) -> set[tuple[str, str]]:
                 continue
             array = copied(part)
             if array.ndim == 0:
+                if not isinstance(part, int | float | complex) or isinstance(part, np.generic):
+                    shapes.add(())
                 facts |= {("scale-1", label)} if array.dtype.kind in "iuf" and array == 1 else set()
                 continue
             arrays[label] = array
@@ -80,8 +92,29 @@ def _arrays(value: Any, name: str) -> list[tuple[str, Any]]:
     return [(label, part) for label, part in found if part is not None]
 
 
-def _properties(array: NumericArray) -> set[str]:
-    kinds: set[str] = set()
+def _equal(arguments: Mapping[str, Any]) -> set[str]:
+    """Return the names of arguments whose arrays are equal: often, the same array is passed twice.
+
+    An argument is an array, a node of a graph with an array as `data`, or a list of these.
+    """
+    names: dict[object, list[str]] = {}
+    for name, value in arguments.items():
+        parts = {name: value}
+        if isinstance(value, tuple | list):
+            parts = {f"{name}[{i}]": part for i, part in enumerate(value)}
+        for label, part in parts.items():
+            array = part if is_tensor(part) else getattr(part, "data", None)
+            array = part if isinstance(part, np.ndarray) else array
+            if isinstance(array, np.ndarray) or is_tensor(array):
+                numbers = copied(array)
+                if numbers.size and numbers.dtype.kind in NUMERIC:
+                    key = numbers.shape, numbers.dtype.str, numbers.tobytes()
+                    names.setdefault(key, []).append(label)
+    return {label for labels in names.values() if len(labels) > 1 for label in labels}
+
+
+def _properties(array: NumericArray) -> set[PropertyKind]:
+    kinds: set[PropertyKind] = set()
     if array.size == 1:
         return {"one-element"}
     if array.ndim == 2 and array.shape[0] == array.shape[1]:

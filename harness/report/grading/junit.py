@@ -49,7 +49,7 @@ def _cases(grade: Grade) -> Iterator[TestCase]:
 def _case_of(number: int, shown: DisclosedBreak) -> TestCase:
     name = shown.break_ or f"break {number}"
     group = f"breaks.{shown.family}" if shown.family else "breaks"
-    problem = "" if shown.fate in ("killed", "does-not-apply") else sentence(shown)
+    problem = "" if shown.fate in ("killed", "does-not-apply") else str(sentence(shown))
     case = _case(name, group, shown.fate, problem, shown.seconds or 0.0)
     if shown.fate == "does-not-apply":
         case.result = [Skipped("it has no site in this engine")]

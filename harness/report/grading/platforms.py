@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness.core.message import shortened
+from harness.core.message import Message, message, shortened, verbatim
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.report import to_json
 from harness.report.grading.text import exclusions, lines, refusals, sentence
@@ -21,7 +21,7 @@ class GradePart:
 
     name: str
     description: str
-    message: str
+    message: Message
     points: float
     max_points: float
 
@@ -36,12 +36,16 @@ def rows(grade: Grade) -> Iterator[GradePart]:
         earned = sum(score.points for score in grade.levels.values())
         cost = round((grade.points or 0.0) - earned, 6)
         yield GradePart(
-            "Tests that fail on a correct engine", "", " ".join(exclusions(grade)), cost, 0.0
+            "Tests that fail on a correct engine",
+            "",
+            verbatim(" ".join(exclusions(grade))),
+            cost,
+            0.0,
         )
     if grade.feedback != "names":
         for level, score in grade.levels.items():
-            message = f"{score.killed} of {score.of} breaks killed"
-            yield GradePart(f"Level {level}", "", message, score.points, score.max_points)
+            said = message("{killed} of {total} breaks killed", killed=score.killed, total=score.of)
+            yield GradePart(f"Level {level}", "", said, score.points, score.max_points)
     for shown in (grade.breaks or ()) if grade.feedback == "names" else ():
         if shown.fate != "does-not-apply":
             yield GradePart(
@@ -80,7 +84,7 @@ def to_gradescope(grade: Grade) -> str:
                 "name": row.name,
                 "score": row.points,
                 "max_score": row.max_points,
-                "output": f"{row.description}: {row.message}" if row.description else row.message,
+                "output": f"{row.description}: {row.message}".removeprefix(": "),
             }
             for row in rows(grade)
         ],
@@ -126,7 +130,7 @@ def _prairielearn(grade: Grade, output: str, listed: Iterable[GradePart]) -> dic
                 "description": row.description,
                 "points": max(row.points, 0.0),  # a cost is only described
                 "max_points": row.max_points,
-                "message": row.message,
+                "message": str(row.message),
             }
             for row in listed
         ],

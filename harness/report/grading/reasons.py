@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
-from harness.core.message import shortened, some, visible
+from harness.core.message import Message, message, shortened, verbatim, visible
 from harness.grade.suite import Reason, ReasonKind
+from harness.runs.facts import PropertyKind
 
 MOST_OF_A_NAME = 60
 """The number of characters to show of a test's name: its author may choose any."""
@@ -32,57 +34,153 @@ SHORT: Mapping[ReasonKind, str] = {
 }
 """The reasons in a few words."""
 
-_PROPERTIES: Mapping[str, tuple[str, str, str]] = {
-    "ones": ("{} is all ones", "{} are all ones", ""),
-    "zeros": ("{} is all zeros", "{} are all zeros", ""),
-    "equal-shapes": ("", "", "all shapes are equal"),
-    "square": ("{} is square", "{} are square", "all matrices are square"),
-    "one-element": ("{} has one element", "{} have one element", ""),
-    "one-sign": ("{} has one sign", "{} have one sign", ""),
-    "scale-1": ("{} is 1", "{} are 1", ""),
-    "none": ("{} is None", "{} are None", ""),
-    "all-require-grad": ("", "", "all inputs require a gradient"),
-    "contiguous": ("", "", "all arrays are contiguous"),
+_OF_ALL: Mapping[PropertyKind, Message] = {
+    "no-gradient": message("an operand needs no gradient"),
+    "equal-shapes": message("all shapes are equal"),
+    "square": message("all matrices are square"),
+    "all-require-grad": message("all inputs require a gradient"),
+    "contiguous": message("all arrays are contiguous"),
 }
-"""What the calls have in common: one argument, several, or all."""
+"""What all arguments of all calls have in common."""
+
+_OF_ONE: Mapping[PropertyKind, tuple[Message, Message, Message]] = {
+    "ones": (
+        message("an array is all ones"),
+        message("{names} is all ones", names=""),
+        message("{names} are all ones", names=""),
+    ),
+    "zeros": (
+        message("an array is all zeros"),
+        message("{names} is all zeros", names=""),
+        message("{names} are all zeros", names=""),
+    ),
+    "equal-arrays": (
+        message("two arrays are equal"),
+        message("{names} is equal to another array", names=""),
+        message("{names} are equal", names=""),
+    ),
+    "square": (
+        message("a matrix is square"),
+        message("{names} is square", names=""),
+        message("{names} are square", names=""),
+    ),
+    "one-element": (
+        message("an array has one element"),
+        message("{names} has one element", names=""),
+        message("{names} have one element", names=""),
+    ),
+    "one-sign": (
+        message("an array has one sign"),
+        message("{names} has one sign", names=""),
+        message("{names} have one sign", names=""),
+    ),
+    "scale-1": (
+        message("a number is 1"),
+        message("{names} is 1", names=""),
+        message("{names} are 1", names=""),
+    ),
+    "none": (
+        message("an argument is None"),
+        message("{names} is None", names=""),
+        message("{names} are None", names=""),
+    ),
+    "no-gradient": (
+        message("an operand needs no gradient"),
+        message("{names} needs no gradient", names=""),
+        message("{names} need no gradient", names=""),
+    ),
+}
+"""What an argument has in all calls: one that is not named, one with a name, several. The names are
+put in later."""
 
 MOST_PROPERTIES, MOST_ARGUMENTS = 2, 2
 """The numbers of properties and of arguments that a sentence names."""
 
 
-def why(reason: Reason) -> str:
+def why(reason: Reason) -> Message:
     """Return why something survives: `the inputs hide it: the right numbers in all 14 calls`."""
+    calls = _calls(reason)
     match reason.kind:
-        case "assertion":
-            where = f", in {name_of(reason.test)}" if reason.test else ""
-            return f"no assertion looked: the first wrong number is in call {reason.call}{where}"
-        case "inputs":
-            common = "; ".join(properties(reason))
-            return f"the inputs hide it: the right numbers in {_calls(reason)}" + (
-                f" ({common})" if common else ""
+        case "assertion" if reason.test:
+            return message(
+                "no assertion looked: the first wrong number is in call {call}, in {test}",
+                call=reason.call,
+                test=name_of(reason.test),
             )
+        case "assertion":
+            return message(
+                "no assertion looked: the first wrong number is in call {call}", call=reason.call
+            )
+        case "inputs":
+            hidden = message("the inputs hide it: the right numbers in {calls}", calls=calls)
+            return _with_properties(hidden, reason)
         case "same":
-            return f"the same numbers in {_calls(reason)}; it may be equivalent"
+            return message("the same numbers in {calls}; it may be equivalent", calls=calls)
         case "not-measured":
-            return "not measured"
+            return message("not measured")
 
 
-def _calls(reason: Reason) -> str:
+def why_for_learners(reason: Reason) -> Message:
+    """Return the same for somebody who has written these tests, and is to write others."""
+    match reason.kind:
+        case "assertion" if reason.test:
+            return message(
+                "call {call} of the changed code in `{test}` gives a wrong number, "
+                "but no assertion notices it",
+                call=reason.call,
+                test=name_of(reason.test),
+            )
+        case "inputs" | "same":
+            hidden = message(
+                "your inputs hide it: the changed code gives the right numbers in {calls}",
+                calls=_calls(reason),
+            )
+            return _with_properties(hidden, reason)
+        case _:
+            return why(reason)
+
+
+def _with_properties(sentence: Message, reason: Reason) -> Message:
+    common = properties(reason)
+    if not common:
+        return sentence
+    both = reduce(lambda one, other: message("{one}; {other}", one=one, other=other), common)
+    return message("{sentence} ({common})", sentence=sentence, common=both)
+
+
+def _calls(reason: Reason) -> Message:
     if reason.more:
-        return f"the first {reason.calls} calls"
-    few = {1: "the only call", 2: "both calls"}
-    return few.get(reason.calls, f"all {reason.calls} calls")
+        return message("the first {count} calls", count=reason.calls)
+    match reason.calls:
+        case 1:
+            return message("the only call")
+        case 2:
+            return message("both calls")
+    return message("all {count} calls", count=reason.calls)
 
 
-def properties(reason: Reason) -> Iterator[str]:
-    """Yield what all calls have in common, the most telling properties only."""
-    arguments: dict[str, list[str]] = {}
+def properties(reason: Reason) -> list[Message]:
+    """Return what all calls have in common, the most telling properties only."""
+    arguments: dict[PropertyKind, list[str | None]] = {}
     for shared in reason.common:
         arguments.setdefault(shared.kind, []).append(shared.argument)
+    found = []
     for kind, names in list(arguments.items())[:MOST_PROPERTIES]:
-        one, several, every = _PROPERTIES[kind]
+        if "" in names:
+            found.append(_OF_ALL[kind])
+            continue
+        unnamed, one, several = _OF_ONE[kind]
         quoted = [f"`{name}`" for name in names if name]
-        form = every if "" in names else several if len(quoted) > 1 else one
-        yield form.format(some(quoted, MOST_ARGUMENTS))
+        form = several if len(quoted) > 1 else one
+        found.append(Message(form.template, {"names": _listed(quoted)}) if quoted else unnamed)
     if not reason.common and "graph" in reason.reveals:
-        yield "no gradient is differentiated again"
+        found.append(message("no gradient is differentiated again"))
+    return found
+
+
+def _listed(names: Sequence[str]) -> Message:
+    """Return the first names, and how many others there are."""
+    first = ", ".join(names[:MOST_ARGUMENTS])
+    if len(names) <= MOST_ARGUMENTS:
+        return verbatim(first)
+    return message("{names} and {count} more", names=first, count=len(names) - MOST_ARGUMENTS)

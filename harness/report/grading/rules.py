@@ -91,7 +91,7 @@ def _survivors(survivors: Sequence[DisclosedBreak], verbose: int) -> Iterator[st
     width = max(len(_change(one).operator) for one in shown)
     groups: dict[str, list[DisclosedBreak]] = {}
     for mutant in shown:
-        reason = why(mutant.reason) if mutant.reason else SHORT["not-measured"]
+        reason = str(why(mutant.reason)) if mutant.reason else SHORT["not-measured"]
         groups.setdefault(reason, []).append(mutant)
     for reason, mutants in groups.items():
         yield f"  {reason[:1].upper()}{reason[1:]}"

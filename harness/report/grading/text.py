@@ -9,7 +9,7 @@ import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.core.message import shortened, some, visible
+from harness.core.message import Message, message, shortened, some, verbatim, visible
 from harness.core.vocabulary import Stage
 from harness.grade.feedback import DisclosedBreak, Grade
 from harness.grade.suite import CopiedCode, ReasonKind, Score, SuiteReport, UncountedResult
@@ -23,43 +23,65 @@ MOST_OF_A_REASON = 1000
 MOST_TESTS = 5
 """The number of tests in a list that are named; the others are counted."""
 
-STAGES: Mapping[Stage | None, str] = {
-    None: "and no assertion fails; whether a number was wrong was not measured",
-    "not-infected": "but their inputs hide it: all numbers are right",
-    "not-propagated": "with a wrong number inside, but the error is lost before the result",
-    "not-revealed": "with a wrong number that no assertion looks at",
-    "revealed": "with a wrong number that no assertion looks at",
+_UNSEEN = message("with a wrong number that no assertion looks at")
+
+STAGES: Mapping[Stage | None, Message] = {
+    None: message("and no assertion fails; whether a number was wrong was not measured"),
+    "not-infected": message("but their inputs hide it: all numbers are right"),
+    "not-propagated": message(
+        "with a wrong number inside, but the error is lost before the result"
+    ),
+    "not-revealed": _UNSEEN,
+    "revealed": _UNSEEN,
 }
 """Where a break that survives was lost, after the tests that reach it."""
 
 
-def sentence(shown: DisclosedBreak) -> str:
+def sentence(shown: DisclosedBreak) -> Message:
     """Return what became of a break."""
     match shown.fate:
         case "killed":
-            return f"killed by {named(shown.by)}"
+            return message("killed by {tests}", tests=named(shown.by))
+        case "recognised" if len(shown.by) == 1:
+            return message(
+                "{test} also fails on correct code that is written differently",
+                test=named(shown.by),
+            )
         case "recognised":
-            fails = "fails" if len(shown.by) == 1 else "fail"
-            return f"{named(shown.by)} also {fails} on correct code that is written differently"
+            return message(
+                "{tests} also fail on correct code that is written differently",
+                tests=named(shown.by),
+            )
         case "not-reached":
-            return "not reached by any test"
+            return message("not reached by any test")
         case "does-not-apply":
-            return "no site in this engine"
-        case "survived" if shown.reason:
-            return f"{reached_by(shown) or 'reached'}; {why(shown.reason)}"
+            return message("no site in this engine")
         case "survived":
+            reached = reached_by(shown) or message("reached")
+            if shown.reason and is_explained(shown):
+                return message("{reached}; {reason}", reached=reached, reason=why(shown.reason))
             lost = STAGES.get(shown.stage, STAGES[None])
-            return f"{reached_by(shown)}, {lost}" if shown.reached_by else f"reached, {lost}"
+            return message("{reached}, {lost}", reached=reached, lost=lost)
 
 
-def reached_by(shown: DisclosedBreak) -> str:
-    """Return which tests reach a break; empty if that is not known."""
-    return f"reached by {named(shown.reached_by)}" if shown.reached_by else ""
+def is_explained(shown: DisclosedBreak) -> bool:
+    """Whether the reason of a survivor says more than its stage."""
+    return bool(shown.reason) and (shown.stage is None or kind_of(shown) != "not-measured")
 
 
-def named(ids: Sequence[str]) -> str:
+def reached_by(shown: DisclosedBreak) -> Message | None:
+    """Return which tests reach a break; None if that is not known."""
+    if not shown.reached_by:
+        return None
+    return message("reached by {tests}", tests=named(shown.reached_by))
+
+
+def named(ids: Sequence[str]) -> Message:
     """Return the first test of several and how many more there are: `test_mul and 2 more`."""
-    return some(list(map(name_of, ids)), 1) or "a test"
+    if not ids:
+        return message("a test")
+    first, more = name_of(ids[0]), len(ids) - 1
+    return message("{names} and {count} more", names=first, count=more) if more else verbatim(first)
 
 
 def names_of(nodes: Sequence[str]) -> str:
@@ -238,7 +260,7 @@ def _listed(scores: Mapping[int, Score] | Mapping[str, Score], where: str) -> st
 
 def _anonymous(breaks: Sequence[DisclosedBreak]) -> Iterator[str]:
     """Yield how often each fate occurs among the breaks that are not killed."""
-    counts = Counter(sentence(shown) for shown in breaks if shown.fate != "killed")
+    counts = Counter(str(sentence(shown)) for shown in breaks if shown.fate != "killed")
     if counts:
         yield f"Not killed ({counts.total()}):"
     for words, count in counts.most_common():
@@ -290,10 +312,10 @@ def _survivors(breaks: Sequence[DisclosedBreak], verbose: int, option: str) -> I
 
 
 def _about(shown: DisclosedBreak) -> str:
-    if shown.fate == "survived" and shown.reason:
-        return why(shown.reason)
+    if shown.fate == "survived" and shown.reason and is_explained(shown):
+        return str(why(shown.reason))
     is_known = shown.stage is not None or shown.fate == "recognised"
-    return sentence(shown) if is_known else reached_by(shown)
+    return str(sentence(shown) if is_known else reached_by(shown) or "")
 
 
 def kind_of(shown: DisclosedBreak) -> ReasonKind:
