@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -29,9 +30,11 @@ from harness.pages.probe import Probe
 from harness.patch import (
     Patch,
     Patched,
+    apply_at_one,
     apply_patch,
     combine,
     parse_patch,
+    reverse,
 )
 
 DISGUISED: Outcome = "disguised-correct"
@@ -258,6 +261,24 @@ def _put_blocks(
 ) -> Patched:
     """Return our engine's sources with a patch, cached: variants are applied many times."""
     return apply_patch(_parse_blocks(path, blocks, sites), dict(sources))
+
+
+def undone(page: Page, engine: Engine) -> Iterator[Patched]:
+    """Yield a foreign engine's sources with the page's patch undone, at one place at a time.
+
+    Each patch for such an engine is reversed. One that cannot be is left out, for example since it
+    only deletes lines, or would match any code.
+    """
+    from harness.patch.portable import loosen
+
+    names, places = engine.names, engine.gradient_arguments
+    for block in page.portable:
+        with suppress(HunkError):
+            patch = loosen(reverse(_read(page, [block])), names, places)
+            if not all(
+                hunk.before.expression and hunk.before.expression.hole for hunk in patch.hunks
+            ):
+                yield from apply_at_one(patch, engine.sources)
 
 
 def applies(page: Page, engine: Engine) -> bool:

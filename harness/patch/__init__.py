@@ -5,8 +5,8 @@
 `breaks/README.md` describes the notation, and `tests/harness/patch` shows it by example.
 """
 
-from harness.patch.apply import Patched, apply_patch
-from harness.patch.notation import Hunk, Patch, combine, parse_patch
+from harness.patch.apply import Patched, apply_at_one, apply_patch
+from harness.patch.notation import Hunk, Patch, combine, parse_patch, reverse
 from harness.patch.scope import EngineNames
 
 __all__ = [
@@ -14,7 +14,9 @@ __all__ = [
     "Hunk",
     "Patch",
     "Patched",
+    "apply_at_one",
     "apply_patch",
     "combine",
     "parse_patch",
+    "reverse",
 ]

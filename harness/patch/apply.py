@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from types import CodeType
 
 import libcst as cst
@@ -77,14 +77,21 @@ def apply_patch(patch: Patch, sources: Mapping[str, str]) -> Patched:
             raise _does_not_apply(hunk, sources)
         _refuse_ambiguity(hunk, hunk_matches)
         matches += hunk_matches
-    changed, codes, sites = dict(sources), dict[str, CodeType](), list[Site]()
-    for file in sources:
-        in_file = [match for match in matches if match.file == file]
-        if in_file:
-            changed[file], codes[file], new_sites = _change(file, in_file)
-            sites += new_sites
-    _count(patch, sites)
-    return Patched(changed, tuple(sites), dict(sources), codes)
+    patched = _changed(matches, sources)
+    _count(patch, patched.sites)
+    return patched
+
+
+def apply_at_one(patch: Patch, sources: Mapping[str, str]) -> Iterator[Patched]:
+    """Yield the engine's sources with every hunk applied at one of its matches only.
+
+    All combinations of matches are tried, at most `MOST_BINDINGS`. Those that do not compile, or
+    mean the same as before, are left out. Raises EnvironmentProblem if a source cannot be parsed.
+    """
+    found = [_find(hunk, sources) for hunk in patch.hunks]
+    for matches in islice(product(*found), MOST_BINDINGS):
+        with suppress(HunkError):
+            yield _changed(matches, sources)
 
 
 def apply_at_each(
@@ -206,6 +213,17 @@ def _definition_lines(
 
 
 # ----- changing -----
+
+
+def _changed(matches: Sequence[FileMatch], sources: Mapping[str, str]) -> Patched:
+    """Return all files with these matches changed."""
+    changed, codes, sites = dict(sources), dict[str, CodeType](), list[Site]()
+    for file in sources:
+        in_file = [match for match in matches if match.file == file]
+        if in_file:
+            changed[file], codes[file], new_sites = _change(file, in_file)
+            sites += new_sites
+    return Patched(changed, tuple(sites), dict(sources), codes)
 
 
 def _change(

@@ -108,6 +108,19 @@ def combine(patches: Iterable[Patch], sites: int | None = None) -> Patch:
     return Patch(tuple(hunk for patch in patches for hunk in patch.hunks), sites)
 
 
+def reverse(patch: Patch) -> Patch:
+    """Return the patch that searches for what another one writes, and writes what it replaced.
+
+    Raises `HunkError` if that is not a patch, for example since the other one only deletes lines.
+    """
+    return Patch(
+        tuple(
+            checked(hunk.path, hunk.line, hunk.scope, hunk.after, hunk.before)
+            for hunk in patch.hunks
+        )
+    )
+
+
 def _scope(row: str, path: str, number: int) -> Scope:
     header = _HEADER.fullmatch(row)
     assert header is not None

@@ -90,10 +90,12 @@ def place_of(defect: Defect) -> str:
 
 
 def likeness_of(defect: Defect) -> Message:
-    """Return which breaks behave like a defect; empty if there are none."""
+    """Return which breaks behave like a defect, or are one; empty if there are none."""
     if not defect.alike:
         return EMPTY
     breaks = either(verbatim(f"`{item.break_}`") for item in defect.alike)
+    if defect.alike[0].is_undone:
+        return message("is right once {breaks} is undone", breaks=breaks)
     if op := defect.alike[0].only_in:
         return message("behaves like {breaks} in `{op}`", breaks=breaks, op=op)
     return message("behaves like {breaks}", breaks=breaks)

@@ -15,8 +15,8 @@ from io import StringIO
 from pathlib import Path
 
 from harness.core.errors import BreaklabError
-from harness.doctor.defects import same_result
 from harness.doctor.diagnosis import Diagnosis, diagnose
+from harness.doctor.matching import same_result
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.patching import clean_engine, put

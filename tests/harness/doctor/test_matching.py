@@ -10,7 +10,8 @@ import pytest
 
 from harness.core.run import Failure, Run, pack
 from harness.core.vocabulary import Phase
-from harness.doctor.defects import BreakMatcher, Defect, Observed, find_defects, same_result
+from harness.doctor.defects import Defect, find_defects
+from harness.doctor.matching import BreakMatcher, Observed, same_result
 from harness.doctor.roots import Feature, Root
 from harness.engines.engine import find_engine
 from harness.experiment.baseline import Baseline
