@@ -149,4 +149,4 @@ def _matches(page: Page, kind: str, name: str, catalogue: Catalogue) -> bool:
             return True
         case "track":
             return page.id in catalogue.track
-    return page.id == kind
+    return page.id == catalogue.current_id(kind)
