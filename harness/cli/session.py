@@ -261,7 +261,7 @@ class CommandSession:
         """What the learner has done so far."""
         from harness.learn.progress import LearnerProgress
 
-        return LearnerProgress(self.journal.events)
+        return LearnerProgress(self.journal.events).with_current_ids(self.catalogue)
 
     @cached_property
     def language(self) -> Language:

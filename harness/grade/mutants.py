@@ -125,8 +125,13 @@ def select(catalogue: Catalogue, selection: str) -> list[Page]:
         kind, _, name = word.strip().partition(":")
         matching = {page.id for page in pages if _matches(page, kind, name, catalogue)}
         if not matching:
-            names = {page.id for page in pages} | {f"family:{p.front.family}" for p in pages}
-            names |= {f"unit:{unit}" for unit in catalogue.course}
+            ids = {page.id for page in pages}
+            names = ids | {f"family:{page.front.family}" for page in pages}
+            names |= {
+                f"unit:{unit}"
+                for unit, of in catalogue.course.items()
+                if ids.intersection(of.listed)
+            }
             problem = message("no break is selected by `{word}`", word=word.strip())
             remedy = message(
                 "{question}name ids, family:NAME, unit:NAME, level:N, track or all",
@@ -149,4 +154,4 @@ def _matches(page: Page, kind: str, name: str, catalogue: Catalogue) -> bool:
             return True
         case "track":
             return page.id in catalogue.track
-    return page.id == kind
+    return page.id == catalogue.current_id(kind)

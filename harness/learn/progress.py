@@ -64,6 +64,17 @@ class LearnerProgress:
 
     events: tuple[AnyEvent, ...] = ()
 
+    def with_current_ids(self, catalogue: Catalogue) -> LearnerProgress:
+        """Return the same progress; events about a page that was renamed have its current id."""
+        return LearnerProgress(
+            tuple(
+                msgspec.structs.replace(event, page=catalogue.current_id(event.page))
+                if isinstance(event, PredictionMade | PageFinished | Fix)
+                else event
+                for event in self.events
+            )
+        )
+
     @cached_property
     def done(self) -> frozenset[str]:
         """The ids of the pages that were read to the end, and of what was solved or repaired."""

@@ -155,10 +155,20 @@ class Catalogue:
         return Path(page.path).is_relative_to(BUNDLED)
 
     def path(self, page_id: str, what: str = "page") -> Path:
-        """The file of that id. Raises UsageError, with the nearest ids, if there is none."""
-        if page_id not in self.files:
+        """The file of that id, or of the page that had it earlier.
+
+        Raises UsageError, with the nearest ids, if there is none.
+        """
+        current = self.current_id(page_id)
+        if current not in self.files:
             raise unknown(what, page_id, self.files, "`harness list` shows them all")
-        return self.files[page_id]
+        return self.files[current]
+
+    def current_id(self, page_id: str) -> str:
+        """Return the id of the page that has this id, or had it earlier; else the id itself."""
+        if page_id in self.files:
+            return page_id
+        return self.conventions.renamed.get(page_id, page_id)
 
     def ids_in(self, folders: Sequence[Path]) -> frozenset[str]:
         """Return the ids of the pages, and of the translations, in these folders."""

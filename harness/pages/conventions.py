@@ -43,6 +43,8 @@ class Conventions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The probe that shows what a second backward pass on one graph adds."""
     stand_ins: dict[str, str] = {}
     """Shared probes, and those that replace them on an engine that lacks an operation of theirs."""
+    renamed: dict[str, str] = {}
+    """Earlier ids of pages, and the ids that they have now."""
     controls: Controls = Controls()
     sources: dict[str, str] = {}
     """Abbreviations of sources, and what each stands for."""
@@ -54,6 +56,7 @@ class Conventions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             unbroadcasting_probe=self.unbroadcasting_probe or other.unbroadcasting_probe,
             second_backward_probe=self.second_backward_probe or other.second_backward_probe,
             stand_ins={**other.stand_ins, **self.stand_ins},
+            renamed={**other.renamed, **self.renamed},
             controls=self.controls.or_those(other.controls),
             sources={**other.sources, **self.sources},
         )

@@ -30,6 +30,12 @@ def test_a_name_that_selects_nothing_is_a_usage_error(selection: str, message: s
         select(CATALOGUE, selection)
 
 
+def test_a_unit_without_a_selection_is_not_proposed() -> None:
+    with pytest.raises(UsageError, match="no break is selected by `unit:seeds`") as caught:
+        select(CATALOGUE, "unit:seeds")  # its breaks need many seeds
+    assert "`unit:seeds`" not in str(caught.value.remedy)
+
+
 def test_a_mutant_has_the_code_that_its_text_compiles_to() -> None:
     engine = find_engine()
     (mutant,) = mutants([CATALOGUE.page("skip-unbroadcast")], engine, open_cache(enabled=False))

@@ -10,6 +10,9 @@ import pytest
 import harness
 from harness.core.errors import PageError, UsageError
 from harness.diagnostics import DIAGNOSTICS
+from harness.grade.mutants import select
+from harness.learn.events import Fix, PageFinished
+from harness.learn.progress import LearnerProgress
 from harness.pages.catalogue import open_catalogue
 from harness.pages.conventions import Conventions
 from harness.pages.page import Page
@@ -136,6 +139,21 @@ def test_units_of_a_folder_are_added_and_a_mistake_in_them_is_named(tmp_path: Pa
 def test_an_unknown_id_suggests_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean `skip-unbroadcast`"):
         open_catalogue().page("skip-unbroadcst")
+
+
+def test_an_earlier_id_finds_its_page_and_selects_it() -> None:
+    renamed = CATALOGUE.conventions.renamed
+    assert renamed
+    assert renamed.keys().isdisjoint(CATALOGUE.files)
+    for earlier, current in renamed.items():
+        assert CATALOGUE.page(earlier).id == current
+        assert [page.id for page in select(CATALOGUE, earlier)] == [current]
+
+
+def test_what_was_done_under_an_earlier_id_is_done() -> None:
+    events = PageFinished(page="hook-key-is-count"), Fix(page="pad-in-mean", right=True)
+    progress = LearnerProgress(events).with_current_ids(CATALOGUE)
+    assert progress.done == {"hook-key-reused", "pad-in-loss-divisor"}
 
 
 def test_a_break_is_not_a_variant() -> None:
