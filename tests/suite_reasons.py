@@ -124,9 +124,7 @@ def watched(suite: Suite, texts: Mapping[str, str]) -> dict[str, Snapshot]:
 
 def difference(clean: Snapshot, broken: Snapshot) -> str:
     """Return the first number that differs; empty if none does."""
-    one, other = (
-        [entry for entry in side if entry[0] != "output"] for side in (clean, broken)
-    )
+    one, other = ([entry for entry in side if entry[0] != "output"] for side in (clean, broken))
     if len(one) != len(other):
         return "another number of leaves"
     for (where, expected), (_, actual) in zip(one, other, strict=True):

@@ -35,6 +35,7 @@ from harness.runs.heap import (
     CannotCompare,
     Heap,
     Numbers,
+    holders,
     is_tensor,
     numbers_in,
 )
@@ -304,7 +305,7 @@ class _Call:
                     one, other = _summed_alike(one, other)
                 if one.shape == other.shape and not wrong_entries(one, other, scale=scale).any():
                     continue
-            if not name.startswith(discarded):
+            if not name.startswith(discarded) and not self._is_update(name, sides):
                 wrong.append(name)
             elif one is not None and other is not None:
                 discards = frozen is None
@@ -315,6 +316,18 @@ class _Call:
             return False
         self.discards |= discards or bool(wrong)
         return True
+
+    def _is_update(self, name: str, sides: tuple[_Side, _Side]) -> bool:
+        """Whether an argument was updated in place and returned, and nobody else holds it.
+
+        Then what is returned shows whether the numbers are right. The caller that passes the array
+        to be updated may hold it in one place.
+        """
+        array = self.arguments.get(name)
+        if array is not self.result or not isinstance(array, np.ndarray) or array.base is not None:
+            return False
+        own = [self.__dict__, self.arguments, *(side.roots for side in sides)]
+        return holders(array, [*own, *(side.heap for side in sides)], self.arguments) < 2
 
     @property
     def _needed(self) -> Sequence[bool] | None:

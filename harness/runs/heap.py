@@ -7,12 +7,21 @@ what the arguments refer to, says which numbers a call has written there, and re
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from operator import is_
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FrameType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -123,6 +132,33 @@ def numbers_in(value: Any, label: str) -> Numbers:
     return {name: copied(array) for name, array in arrays_in(value, label)}
 
 
+def holders(array: NumericArray, own: Sequence[object], arguments: Mapping[str, Any]) -> int:
+    """Return in how many places of objects, containers and enclosing functions an array is held.
+
+    Parameters
+    ----------
+    own : sequence
+        Dictionaries and heaps that do not count.
+    arguments : mapping
+        The arguments of the call; lists of them do not count either.
+    """
+    seen = [one._seen for one in own if isinstance(one, Heap)]
+    ours = {id(one) for one in (*own, *seen)}
+    ours |= {id(cell) for one in own if isinstance(one, Heap) for cell in one.cells()}
+    given, count = list(arguments.values()), 0
+    for place in gc.get_referrers(array):
+        if id(place) in ours or isinstance(place, FrameType | partial):
+            continue
+        if isinstance(place, dict):
+            count += sum(value is array for value in place.values())
+        elif isinstance(place, list | tuple | deque):
+            is_given = len(place) == len(given) and all(map(is_, place, given))
+            count += 0 if is_given else sum(value is array for value in place)
+        else:
+            count += 1
+    return count
+
+
 class Heap:
     """The contents of everything that some values refer to.
 
@@ -151,6 +187,16 @@ class Heap:
     def holds_all(self, values: Sequence[Any]) -> bool:
         """Whether all of these are objects that the call was given, apart from arrays."""
         return all(id(one) in self._seen and not isinstance(one, np.ndarray) for one in values)
+
+    def cells(self) -> Iterator[CellType]:
+        """Yield the variables of the functions that undo and report."""
+        pending: list[Any] = [*self._undo, *self._written]
+        while pending:
+            function = pending.pop()
+            for cell in getattr(function, "__closure__", None) or ():
+                yield cell
+                if isinstance(cell.cell_contents, FunctionType):
+                    pending.append(cell.cell_contents)
 
     def restore(self) -> None:
         """Restore the contents of everything."""
