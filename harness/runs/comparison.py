@@ -39,7 +39,7 @@ from harness.runs.heap import (
     is_tensor,
     numbers_in,
 )
-from harness.runs.kept import needed_by_node, needed_by_operands
+from harness.runs.kept import containers_of_callers, needed_by_node, needed_by_operands
 from harness.runs.variations import varied
 
 COMPARE, CHANGED = "__breaklab_compare__", "__breaklab_changed__"
@@ -140,6 +140,7 @@ class Comparer:
         values: Sequence[Any],
         cotangents: Sequence[str],
         optional: Sequence[str],
+        operands: Sequence[str],
     ) -> Any:
         """Return what the changed version of a function returns; compare it with the clean one."""
         if self._inside or self.result.wrong_test is not None:
@@ -150,7 +151,8 @@ class Comparer:
         self._number += 1
         self.result.cotangents.update(cotangents)
         arguments = dict(zip(names, values, strict=True))
-        call = _Call(self, body, role, arguments, cotangents, optional, sys._getframe(1))
+        frame = sys._getframe(1)
+        call = _Call(self, body, role, arguments, cotangents, optional, operands, frame)
         self._inside = True
         sides: Sequence[_Side] = ()
         try:
@@ -193,6 +195,8 @@ class _Call:
     cotangents: Sequence[str]
     optional: Sequence[str]
     """The arguments that may explain the same numbers by being None."""
+    operands: Sequence[str]
+    """The parameters of the function, and of those around it."""
     frame: FrameType
     """The frame of the function that is called."""
     result: Any = None
@@ -326,8 +330,9 @@ class _Call:
         array = self.arguments.get(name)
         if array is not self.result or not isinstance(array, np.ndarray) or array.base is not None:
             return False
-        own = [self.__dict__, self.arguments, *(side.roots for side in sides)]
-        return holders(array, [*own, *(side.heap for side in sides)], self.arguments) < 2
+        own: list[object] = [self.__dict__, self.arguments, *(side.roots for side in sides)]
+        own += [side.heap for side in sides]
+        return holders(array, own, self.arguments, containers_of_callers(self.frame)) < 2
 
     @property
     def _needed(self) -> Sequence[bool] | None:
@@ -365,7 +370,8 @@ class _Call:
 
     def facts(self) -> set[Fact]:
         """Return the properties of the arguments."""
-        facts = facts_of({**self.arguments, **_closure(self.body)}, self.cotangents)
+        operands = [name for name in self.operands if name not in self.cotangents]
+        facts = facts_of({**self.arguments, **_closure(self.body)}, operands)
         if not all(self._needed or (needed_by_node(self.frame) or ((), True))[0]):
             facts.add(("no-gradient", ""))
         telling = [

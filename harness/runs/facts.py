@@ -39,14 +39,17 @@ MOST_EQUAL = 5
 """The number of equal arrays of which all pairs are properties."""
 
 
-def facts_of(arguments: Mapping[str, Any], cotangents: Collection[str] = ()) -> set[Fact]:
-    """Return the properties of a call: each with the name of an argument, or "" for all of them."""
+def facts_of(arguments: Mapping[str, Any], operands: Collection[str] = ()) -> set[Fact]:
+    """Return the properties of a call: each with the name of an argument, or "" for all of them.
+
+    `operands` are the arguments that may be equal by chance: neither cotangents, nor other names.
+    """
     facts: set[Fact] = set()
     shapes: set[tuple[int, ...]] = set()
     """Arguments that are shapes."""
     arrays: dict[str, NumericArray] = {}
-    operands = {name: value for name, value in arguments.items() if name not in cotangents}
-    facts |= {("equal-arrays", name) for name in _equal(operands)}
+    operated = {name: arguments[name] for name in operands if name in arguments}
+    facts |= {("equal-arrays", name) for name in _equal(operated)}
     contiguous = True
     for name, value in arguments.items():
         if value is None:
