@@ -1,23 +1,20 @@
 """Checks the reasons of survivors, drawn by a seed, against all that an assertion could see.
 
-    python -m tests.suite_reasons [SEED] [NUMBER]
+    python -m tests.suite_reasons [SEED] [NUMBER] [SELECTION]
 
 It runs the suites in `tests/suites` on both engines, and records the numbers that their tests could
 have looked at: data and gradient of every tensor that they create or receive, after every backward
-pass, step and test. If such a number is wrong, an assertion on these inputs kills the break, and the
-reason must be "assertion". If none is, only other inputs do, and it must be "inputs".
+pass, step and test. If such a number is wrong, an assertion on these inputs kills the break, and
+the reason must be "assertion". If none is, only other inputs do, and it must be "inputs".
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import random
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -57,21 +54,16 @@ class Watcher:
 
     def start(self) -> None:
         """Watch the engine, which is imported here."""
-        import minigrad
         from minigrad import optim
         from minigrad.tensor import Tensor
 
         fill = Tensor._fill
-        folder = str(Path(minigrad.__file__).parent)
 
         def filled(tensor: Any, *arguments: Any, **options: Any) -> None:
             fill(tensor, *arguments, **options)
-            frame = sys._getframe(1)
-            while frame is not None and frame.f_code.co_filename.startswith(folder):
-                frame = frame.f_back  # type: ignore[assignment]
             self.tensors.append(tensor)
 
-        Tensor._fill = filled  # type: ignore[method-assign]
+        setattr(Tensor, "_fill", filled)  # noqa: B010  mypy would refuse to assign a method
         self.watch(Tensor, "backward")
         for kind in optim.Optimizer.__subclasses__():
             if "step" in vars(kind):
@@ -91,8 +83,9 @@ class Watcher:
         self.events = []
         yield
         self.snapshot("end")
-        outputs = [t for t in self.tensors if not t.is_leaf]
-        self.events += [("output", np.array(tensor.data)) for tensor in outputs]
+        outputs = [t for t in self.tensors if t.op]
+        self.events += [(OUTPUT, np.array(tensor.data)) for tensor in outputs]
+        self.events += [(OUTPUT, None if t.grad is None else np.array(t.grad)) for t in outputs]
         self.seen[item.nodeid] = self.events
 
 
@@ -123,32 +116,38 @@ def watched(suite: Suite, texts: Mapping[str, str]) -> dict[str, Snapshot]:
 
 
 def difference(clean: Snapshot, broken: Snapshot) -> str:
-    """Return the first number that differs; empty if none does."""
-    one, other = (
-        [entry for entry in side if entry[0] != "output"] for side in (clean, broken)
-    )
-    if len(one) != len(other):
-        return "another number of leaves"
-    for (where, expected), (_, actual) in zip(one, other, strict=True):
-        if (expected is None) != (actual is None):
-            return where
-        if expected is None:
-            continue
-        if expected.shape != actual.shape or wrong_entries(actual, expected).any():
-            return where
-    one, other = ([entry for entry in side if entry[0] == "output"] for side in (clean, broken))
-    if len(one) == len(other):
-        for (where, expected), (_, actual) in zip(one, other, strict=True):
-            if expected.shape != actual.shape or wrong_entries(actual, expected).any():
-                return where
+    """Return the first number that differs; empty if none does.
+
+    Results of ops are only compared if both engines have computed the same number of them.
+    """
+    for is_output in (False, True):
+        pair = [
+            [one for one in side if (one[0] == OUTPUT) == is_output] for side in (clean, broken)
+        ]
+        if len(pair[0]) == len(pair[1]):
+            for (where, expected), (_, actual) in zip(*pair, strict=True):
+                if _differ(actual, expected):
+                    return str(where)
+        elif not is_output:
+            return "another number of leaves"
     return ""
 
 
-def main(seed: int = 0, number: int = 40) -> None:
+def _differ(actual: Any, expected: Any) -> bool:
+    if actual is None or expected is None:
+        return actual is not expected
+    return actual.shape != expected.shape or bool(wrong_entries(actual, expected).any())
+
+
+OUTPUT = "a result"
+DEFAULTS = ("0", "40", "all")
+
+
+def main(seed: int, number: int, selection: str) -> None:
     """Draw survivors, and print those whose reason does not agree with what tests could see."""
     drawn, survivors = random.Random(seed), []
     for suite in SUITES:
-        for result in results_of(suite):
+        for result in results_of(suite, selection):
             if result["fate"] == "survived" and result["reason"]["kind"] != "not-measured":
                 survivors.append((suite, result))
     os.chdir(ROOT)
@@ -174,4 +173,5 @@ def main(seed: int = 0, number: int = 40) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    given = [*sys.argv[1:], *DEFAULTS[len(sys.argv) - 1 :]]
+    main(int(given[0]), int(given[1]), given[2])

@@ -134,9 +134,12 @@ class Processes:
         process runs the tests `if_reloaded`, by default the same ones. Raises NotGradable if the
         processes end too often.
         """
-        run = msgspec.structs.replace(
-            self._request(tests), until=until, stop=stop, record=record, trail=trail
-        )
+        seconds, cpu_seconds = self.limits.seconds, float(self.limits.cpu_seconds)
+        if self.seconds:
+            seconds = min(seconds, PATIENCE + 20 * self.seconds)
+            cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
+        each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
+        run = RunRequest(b"", list(tests), seconds, cpu_seconds, each, until, stop, record, trail)
         if not reload:
             if self._main is None:
                 self._main = self._start()
@@ -165,10 +168,10 @@ class Processes:
         means to look at code, so the process is not blind: the suite can learn there what a break
         changes, and report what it likes. Its results count for nothing.
         """
-        run = self._request(tests)
-        run = msgspec.structs.replace(
-            run, changed=msgspec.msgpack.encode(changed), seconds=min(run.seconds, seconds)
-        )
+        seconds = min(self.limits.seconds, seconds)
+        cpu_seconds = float(self.limits.cpu_seconds)  # a comparison takes longer than the tests
+        each, codes = [cpu_seconds] * len(tests), msgspec.msgpack.encode(changed)
+        run = RunRequest(codes, list(tests), seconds, cpu_seconds, each)
         try:
             if self._showing is None:
                 self._showing = self._load({}, blind=False)
@@ -243,15 +246,6 @@ class Processes:
     def _note_refused(self, test: str, events: Iterable[str]) -> None:
         for event in events:
             self.refused.setdefault(test, set()).add(event)
-
-    def _request(self, tests: Sequence[int]) -> RunRequest:
-        """Return a request to run tests on the engine, with their limits."""
-        seconds, cpu_seconds = self.limits.seconds, float(self.limits.cpu_seconds)
-        if self.seconds:
-            seconds = min(seconds, PATIENCE + 20 * self.seconds)
-            cpu_seconds = min(cpu_seconds, CPU_PATIENCE + 20 * self.cpu_seconds)
-        each = [min(cpu_seconds, self._cpu_limit(test)) for test in tests]
-        return RunRequest(b"", list(tests), seconds, cpu_seconds, each)
 
     def _load(self, changed: PackedCodes, *, blind: bool = True) -> _SuiteProcess:
         """Start a process that has collected the tests on the engine with these files changed."""

@@ -118,10 +118,11 @@ def side_by_side(file: str, clean: str, broken: str, path: str) -> CodeType | No
     if any(isinstance(place.owner, ast.If) for place in merger.places):
         return None
     optional = sorted(set(_telling_names(tree.body, frozenset())))
+    operands = _operands(tree, frozenset())
     for function, role, cotangents in _boundaries(tree, merger.changed, file, clean):
         if not isinstance(function, ast.Lambda) and _suspends(function):
             return None
-        _wrap(function, role, cotangents, optional)
+        _wrap(function, role, cotangents, optional, sorted(operands[function]))
     return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
 
 
@@ -216,8 +217,23 @@ def _suspends(function: FunctionNode) -> bool:
     return any(isinstance(node, _SUSPENDING) for node in own_nodes(function))
 
 
+def _operands(node: ast.AST, outer: frozenset[str]) -> dict[ast.AST, frozenset[str]]:
+    """Return the parameters of each function below a node, with those of enclosing functions."""
+    found: dict[ast.AST, frozenset[str]] = {}
+    if isinstance(node, FunctionNode | ast.Lambda):
+        outer |= {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)}
+        found[node] = outer
+    for child in ast.iter_child_nodes(node):
+        found |= _operands(child, outer)
+    return found
+
+
 def _wrap(
-    function: AnyFunction, role: Role, cotangents: Sequence[str], optional: Sequence[str]
+    function: AnyFunction,
+    role: Role,
+    cotangents: Sequence[str],
+    optional: Sequence[str],
+    operands: Sequence[str],
 ) -> None:
     """Let a function call the comparer, with its own statements as an inner function."""
     spec = function.args
@@ -232,6 +248,7 @@ def _wrap(
         values,
         _strings(cotangents),
         _strings(optional),
+        _strings(operands),
     ]
     call = ast.Call(ast.Name(COMPARE, ast.Load()), arguments, [])
     if isinstance(function, ast.Lambda):

@@ -57,7 +57,8 @@ class CallProperty(msgspec.Struct, frozen=True):
 
     kind: PropertyKind
     argument: str | None = ""
-    """The argument that has it; empty if it is a property of all of them, None if it is hidden."""
+    """The argument that has it, or the two (`a, b`) that are equal; empty if all of them have it,
+    None if it is hidden."""
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -99,6 +99,10 @@ PATIENCE, CPU_PATIENCE = 10.0, 3.0
 wall time, and of processor time."""
 
 
+MORE = 5
+"""How many times longer the tests may take if every call is compared."""
+
+
 @dataclass(frozen=True)
 class TimeLimit:
     """How long tests take, or may take."""
@@ -218,7 +222,10 @@ def _answer(suite: CollectedSuite, tests: _PassingTests, request: Request) -> Br
         return BreakOutcome(reached, list(suite.run(order, stop=request.stop)))
 
     taken = tests.taken
-    limit = TimeLimit(PATIENCE + 20 * taken.seconds, CPU_PATIENCE + 20 * taken.cpu_seconds)
+    times = MORE if request.compare else 1
+    limit = TimeLimit(
+        times * (PATIENCE + 20 * taken.seconds), times * (CPU_PATIENCE + 20 * taken.cpu_seconds)
+    )
     return outcome_in_fork(run, limit)
 
 

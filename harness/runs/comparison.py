@@ -35,10 +35,11 @@ from harness.runs.heap import (
     CannotCompare,
     Heap,
     Numbers,
+    holders,
     is_tensor,
     numbers_in,
 )
-from harness.runs.kept import needed_by_node, needed_by_operands
+from harness.runs.kept import containers_of_callers, needed_by_node, needed_by_operands
 from harness.runs.variations import varied
 
 COMPARE, CHANGED = "__breaklab_compare__", "__breaklab_changed__"
@@ -139,6 +140,7 @@ class Comparer:
         values: Sequence[Any],
         cotangents: Sequence[str],
         optional: Sequence[str],
+        operands: Sequence[str],
     ) -> Any:
         """Return what the changed version of a function returns; compare it with the clean one."""
         if self._inside or self.result.wrong_test is not None:
@@ -149,7 +151,8 @@ class Comparer:
         self._number += 1
         self.result.cotangents.update(cotangents)
         arguments = dict(zip(names, values, strict=True))
-        call = _Call(self, body, role, arguments, cotangents, optional, sys._getframe(1))
+        frame = sys._getframe(1)
+        call = _Call(self, body, role, arguments, cotangents, optional, operands, frame)
         self._inside = True
         sides: Sequence[_Side] = ()
         try:
@@ -192,6 +195,8 @@ class _Call:
     cotangents: Sequence[str]
     optional: Sequence[str]
     """The arguments that may explain the same numbers by being None."""
+    operands: Sequence[str]
+    """The parameters of the function, and of those around it."""
     frame: FrameType
     """The frame of the function that is called."""
     result: Any = None
@@ -304,7 +309,7 @@ class _Call:
                     one, other = _summed_alike(one, other)
                 if one.shape == other.shape and not wrong_entries(one, other, scale=scale).any():
                     continue
-            if not name.startswith(discarded):
+            if not name.startswith(discarded) and not self._is_update(name, sides):
                 wrong.append(name)
             elif one is not None and other is not None:
                 discards = frozen is None
@@ -315,6 +320,19 @@ class _Call:
             return False
         self.discards |= discards or bool(wrong)
         return True
+
+    def _is_update(self, name: str, sides: tuple[_Side, _Side]) -> bool:
+        """Whether an argument was updated in place and returned, and nobody else holds it.
+
+        Then what is returned shows whether the numbers are right. The caller that passes the array
+        to be updated may hold it in one place.
+        """
+        array = self.arguments.get(name)
+        if array is not self.result or not isinstance(array, np.ndarray) or array.base is not None:
+            return False
+        own: list[object] = [self.__dict__, self.arguments, *(side.roots for side in sides)]
+        own += [side.heap for side in sides]
+        return holders(array, own, self.arguments, containers_of_callers(self.frame)) < 2
 
     @property
     def _needed(self) -> Sequence[bool] | None:
@@ -352,7 +370,8 @@ class _Call:
 
     def facts(self) -> set[Fact]:
         """Return the properties of the arguments."""
-        facts = facts_of({**self.arguments, **_closure(self.body)}, self.cotangents)
+        operands = [name for name in self.operands if name not in self.cotangents]
+        facts = facts_of({**self.arguments, **_closure(self.body)}, operands)
         if not all(self._needed or (needed_by_node(self.frame) or ((), True))[0]):
             facts.add(("no-gradient", ""))
         telling = [

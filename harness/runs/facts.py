@@ -6,7 +6,8 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import combinations
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -32,17 +33,23 @@ PROPERTIES: tuple[PropertyKind, ...] = get_args(PropertyKind)
 """The properties, the most telling one first."""
 
 Fact = tuple[PropertyKind, str]
-"""A property of an argument, or of all of them if the name is empty."""
+"""A property of an argument, of two (`a, b`) that are equal, or of all if the name is empty."""
+
+MOST_EQUAL = 5
+"""The number of equal arrays of which all pairs are properties."""
 
 
-def facts_of(arguments: Mapping[str, Any], cotangents: Collection[str] = ()) -> set[Fact]:
-    """Return the properties of a call: each with the name of an argument, or "" for all of them."""
+def facts_of(arguments: Mapping[str, Any], operands: Collection[str] = ()) -> set[Fact]:
+    """Return the properties of a call: each with the name of an argument, or "" for all of them.
+
+    `operands` are the arguments that may be equal by chance: neither cotangents, nor other names.
+    """
     facts: set[Fact] = set()
     shapes: set[tuple[int, ...]] = set()
     """Arguments that are shapes."""
     arrays: dict[str, NumericArray] = {}
-    operands = {name: value for name, value in arguments.items() if name not in cotangents}
-    facts |= {("equal-arrays", name) for name in _equal(operands)}
+    operated = {name: arguments[name] for name in operands if name in arguments}
+    facts |= {("equal-arrays", name) for name in _equal(operated)}
     contiguous = True
     for name, value in arguments.items():
         if value is None:
@@ -92,10 +99,11 @@ def _arrays(value: Any, name: str) -> list[tuple[str, Any]]:
     return [(label, part) for label, part in found if part is not None]
 
 
-def _equal(arguments: Mapping[str, Any]) -> set[str]:
-    """Return the names of arguments whose arrays are equal: often, the same array is passed twice.
+def _equal(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the pairs of arguments whose arrays are equal: often, the same one is passed twice.
 
-    An argument is an array, a node of a graph with an array as `data`, or a list of these.
+    An argument is an array, a node of a graph with an array as `data`, or a list of these. A node
+    and an array are not a pair, since a rule often has names for both.
     """
     names: dict[object, list[str]] = {}
     for name, value in arguments.items():
@@ -103,14 +111,16 @@ def _equal(arguments: Mapping[str, Any]) -> set[str]:
         if isinstance(value, tuple | list):
             parts = {f"{name}[{i}]": part for i, part in enumerate(value)}
         for label, part in parts.items():
-            array = part if is_tensor(part) else getattr(part, "data", None)
-            array = part if isinstance(part, np.ndarray) else array
+            is_array = is_tensor(part) or isinstance(part, np.ndarray)
+            array = part if is_array else getattr(part, "data", None)
             if isinstance(array, np.ndarray) or is_tensor(array):
                 numbers = copied(array)
                 if numbers.size and numbers.dtype.kind in NUMERIC:
-                    key = numbers.shape, numbers.dtype.str, numbers.tobytes()
+                    key = type(part), numbers.shape, numbers.dtype.str, numbers.tobytes()
                     names.setdefault(key, []).append(label)
-    return {label for labels in names.values() if len(labels) > 1 for label in labels}
+    for labels in names.values():
+        for pair in combinations(sorted(labels)[:MOST_EQUAL], 2):
+            yield ", ".join(pair)
 
 
 def _properties(array: NumericArray) -> set[PropertyKind]:

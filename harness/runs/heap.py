@@ -7,13 +7,23 @@ what the arguments refer to, says which numbers a call has written there, and re
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from itertools import repeat
+from operator import is_
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FrameType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -140,6 +150,61 @@ def numbers_in(value: Any, label: str) -> Numbers:
     return {name: copied(array) for name, array in arrays_in(value, label)}
 
 
+def holders(
+    array: NumericArray,
+    own: Sequence[object],
+    arguments: Mapping[str, Any],
+    containers: Iterable[object],
+) -> int:
+    """Return in how many places of objects, containers and enclosing functions an array is held.
+
+    Parameters
+    ----------
+    own : sequence
+        Dictionaries and heaps that do not count.
+    arguments : mapping
+        The arguments of the call; lists of them do not count either.
+    containers : iterable
+        Places to look at besides those that the garbage collector knows, which ignores a dictionary
+        of arrays.
+    """
+    seen = [one._seen for one in own if isinstance(one, Heap)]
+    ours = {id(one) for one in (*own, *seen)}
+    ours |= {id(cell) for one in own if isinstance(one, Heap) for cell in one.cells()}
+    given, count = list(arguments.values()), 0
+
+    def is_ours(values: Collection[Any]) -> bool:
+        """Whether these are the arguments: the values to call a function with."""
+        return len(values) == len(given) and all(map(is_, values, given))
+
+    places = gc.get_referrers(array)
+    known = set(map(id, places))
+    places += {id(one): one for one in containers if id(one) not in known}.values()
+    for place in places:
+        if id(place) in ours or isinstance(place, FrameType | partial):
+            continue
+        if isinstance(place, dict | list | tuple | deque):
+            values = place.values() if isinstance(place, dict) else place
+            if not is_ours(values) and not _is_walked(place, places):
+                count += sum(map(is_, values, repeat(array)))  # a generator would hold it, too
+        else:
+            count += 1
+    return count
+
+
+def _is_walked(items: object, places: object) -> bool:
+    """Whether only an iterator holds a list or a tuple, such as the cotangents of a rule."""
+    others = [
+        one
+        for one in gc.get_referrers(items)
+        if one is not places and not isinstance(one, FrameType)
+    ]
+    return bool(others) and all(isinstance(one, _ITERATORS) for one in others)
+
+
+_ITERATORS: tuple[type, ...] = type(iter(())), type(iter([]))
+
+
 class Heap:
     """The contents of everything that some values refer to.
 
@@ -168,6 +233,16 @@ class Heap:
     def holds_all(self, values: Sequence[Any]) -> bool:
         """Whether all of these are objects that the call was given, apart from arrays."""
         return all(id(one) in self._seen and not isinstance(one, np.ndarray) for one in values)
+
+    def cells(self) -> Iterator[CellType]:
+        """Yield the variables of the functions that undo and report."""
+        pending: list[Any] = [*self._undo, *self._written]
+        while pending:
+            function = pending.pop()
+            for cell in getattr(function, "__closure__", None) or ():
+                yield cell
+                if isinstance(cell.cell_contents, FunctionType):
+                    pending.append(cell.cell_contents)
 
     def restore(self) -> None:
         """Restore the contents of everything."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
-from types import FrameType, FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType, ModuleType
 
 from harness.runs.heap import attributes
 
@@ -39,6 +39,17 @@ def needed_by_operands(node: object) -> Sequence[bool]:
         if isinstance(operands, tuple | list | set | frozenset) and _are_operands(operands):
             return [bool(getattr(one, "requires_grad", False)) for one in operands]
     return []
+
+
+def containers_of_callers(frame: FrameType) -> Iterable[object]:
+    """Yield the containers in the variables of the calling functions, and in their attributes."""
+    for caller in islice(_callers(frame), MOST_FRAMES):
+        for value in list(caller.f_locals.values()):
+            if isinstance(value, dict | list | tuple):
+                yield value
+            elif not isinstance(value, type | FunctionType | MethodType | ModuleType):
+                own = attributes(value).values()
+                yield from (one for one in own if isinstance(one, dict | list | tuple))
 
 
 def _callers(frame: FrameType) -> Iterable[FrameType]:

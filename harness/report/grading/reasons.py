@@ -56,7 +56,7 @@ _OF_ONE: Mapping[PropertyKind, tuple[Message, Message, Message]] = {
     ),
     "equal-arrays": (
         message("two arrays are equal"),
-        message("{names} is equal to another array", names=""),
+        message("{names} are equal", names=""),
         message("{names} are equal", names=""),
     ),
     "square": (
@@ -170,6 +170,8 @@ def properties(reason: Reason) -> list[Message]:
             found.append(_OF_ALL[kind])
             continue
         unnamed, one, several = _OF_ONE[kind]
+        if kind == "equal-arrays":  # the first pair
+            names = [*(names[0] or "").split(", ")]
         quoted = [f"`{name}`" for name in names if name]
         form = several if len(quoted) > 1 else one
         found.append(Message(form.template, {"names": _listed(quoted)}) if quoted else unnamed)

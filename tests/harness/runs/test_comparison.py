@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from harness.grade.reasons import reason_of, side_by_side
-from harness.grade.suite import Reason
+from harness.grade.suite import CallProperty, Reason
 from harness.runs.comparison import CHANGED, COMPARE, Comparer
+from harness.runs.facts import facts_of
 from harness.runs.heap import Heap
 
 OPS = """
@@ -133,6 +134,10 @@ class Opaque:
 def opaque(values):
     values.append(1.0)
     return Opaque()
+
+
+def accumulate(total, g):
+    return total + 1 * g
 """
 
 
@@ -196,6 +201,49 @@ def test_a_difference_of_rounding_is_not_wrong() -> None:
     ops.mul(np.array([0.1, -0.2]), np.array([0.7, 0.3, 0.1])[:2])[1](np.array([0.3, -0.9]))
     assert ops.reason.calls == 1
     assert ops.reason.kind != "assertion"
+
+
+IN_PLACE = ("    return total + 1 * g\n", "    total += g\n    return total\n")
+
+
+def accumulated(totals: dict[str, Any]) -> Reason:
+    """Add to a total in place, and return the reason."""
+    ops = Changed(*IN_PLACE)
+    totals["x"] = ops.accumulate(totals["x"], np.ones(2))
+    assert totals["x"].tolist() == [2.0, 3.0]
+    return ops.reason
+
+
+def test_an_update_in_place_is_right_where_nothing_else_holds_the_array() -> None:
+    assert accumulated({"x": np.array([1.0, 2.0])}).kind != "assertion"
+
+
+@pytest.mark.parametrize("hold", [list, lambda array: lambda: array], ids=["a list", "a function"])
+def test_an_update_in_place_is_wrong_where_the_array_is_held_twice(hold: Any) -> None:
+    totals = {"x": np.array([1.0, 2.0])}
+    holder = [totals["x"]] if hold is list else hold(totals["x"])
+    assert accumulated(totals).kind == "assertion"
+    del holder
+
+
+def test_equal_operands_hide_which_of_them_is_used() -> None:
+    ops = Changed("return g * b, g * a", "return g * b, g * b")
+    ops.mul(np.array([2.0, -3.0]), np.array([2.0, -3.0]))[1](np.ones(2))
+    assert ops.reason.common[0] == CallProperty("equal-arrays", "a, b")
+
+
+def test_a_number_without_axes_has_another_shape() -> None:
+    assert ("equal-shapes", "") in facts_of({"a": np.ones(2), "b": np.ones(2)})
+    assert ("equal-shapes", "") not in facts_of({"a": np.ones(2), "b": np.array(2.0)})
+
+
+@pytest.mark.parametrize(("needed", "kind"), [(False, "inputs"), (True, "assertion")])
+def test_a_wrong_cotangent_of_a_constant_is_named(needed: bool, kind: str) -> None:
+    ops = Changed("shrink(g * b, a.shape), g * a", "shrink(g * b, a.shape), g * a * 2")
+    a, b = ops.Leaf([1.0, -2.0], True), ops.Leaf([3.0, 4.0], needed)
+    ops.Node(ops.scale, a, b).walk(np.array([1.0, -1.0]))
+    assert ops.reason.kind == kind
+    assert [one.kind for one in ops.reason.common[:1]] == ([] if needed else ["no-gradient"])
 
 
 def test_an_equivalent_change_has_the_same_numbers() -> None:
