@@ -247,6 +247,8 @@ def _fit(
         return Fit(run.probe, "fits", drawn, "drawn") if draws else Fit(run.probe, "fits")
     if judged.kind == "aliased":  # no number is wrong, unless something is added in place
         return Fit(run.probe, "fits", judged.evidence, "aliased")
+    if is_copy:
+        return Fit(run.probe, "bug", judged.evidence, judged.kind or "")
     if judged.kind == "value" and judged.arrays and _is_slight(*judged.arrays):
         slight = message(
             "{difference}: an epsilon, or a different precision", difference=judged.evidence

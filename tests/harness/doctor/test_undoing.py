@@ -37,7 +37,8 @@ TAPE = changed(
 def test_a_break_whose_numbers_depend_on_the_engine_is_named(tmp_path: Path) -> None:
     """Minigrad has no gradients at all with this break; on a tape, the last op still runs."""
     path = written(tmp_path, TAPE, "tape.py")
-    (defect,) = diagnosed(f"{path}:Tensor", ("mul", "square", "reused-leaf")).defects
+    probes = ("mul", "square", "reused-leaf")
+    (defect,) = diagnosed(f"{path}:Tensor", probes, ["forward-order"]).defects
     assert [(item.break_, item.is_undone) for item in defect.alike] == [("forward-order", True)]
     assert str(likeness_of(defect)) == "is right once `forward-order` is undone"
     assert defect.site is not None
