@@ -154,7 +154,7 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
     exploration = explore(name, baseline.cache, catalogue.conventions)
     engine = called_as_minigrad(exploration.engine)
     shared = list(catalogue.shared_probes.values())
-    everything = [*shared, *_own_probes(catalogue, is_copy=engine.dialect.kind is None)]
+    everything = [*shared, *own_probes(catalogue, is_copy=engine.dialect.kind is None)]
     all_fits = _without_design(fit(engine, everything, baseline), everything, exploration)
     fits = {probe.name: all_fits[probe.name] for probe in shared}
     one_op = exploration.storage.one_op
@@ -223,7 +223,7 @@ def _names_bound(text: str) -> set[str]:
     return {name for name in bound if not name.startswith("_")}
 
 
-def _own_probes(catalogue: Catalogue, *, is_copy: bool = False) -> list[Probe]:
+def own_probes(catalogue: Catalogue, *, is_copy: bool = False) -> list[Probe]:
     """Return the probes that pages about engines of any design define, each name once.
 
     Of a copy of minigrad, those that any page of a break defines.

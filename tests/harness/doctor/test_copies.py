@@ -1,35 +1,20 @@
 """A copy of minigrad under another name: its losses, data and refusals are examined, too."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 from harness.doctor.defects import find_defects
 from harness.doctor.diagnosis import called_as_minigrad
-from harness.engines.engine import Dialect, Engine, find_engine
+from harness.engines.engine import Engine
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import fit
-from harness.experiment.patching import put
 from harness.runs.cache import open_cache
+from tests.engines.copy_table import ADAPTED, copy
 from tests.harness.bundled import CATALOGUE, part_of_catalogue
-from tests.harness.engines.texts import SOUND, written
+from tests.harness.engines.texts import SOUND
 
-ADAPTED = Dialect("copied", leaf="Tensor(data, requires_grad=True)", kind="arrays")
 BREAKS = ("last-batch-counts-full", "xent-negative-target", "relu-in-place")
-
-
-def copy(folder: Path, break_: str | None = None) -> Engine:
-    ours = find_engine()
-    sources = put(CATALOGUE.page(break_), ours).sources if break_ else ours.sources
-    renamed = {
-        re.sub("^minigrad/", "copied/", file): re.sub(r"\bminigrad\b", "copied", text)
-        for file, text in sources.items()
-    }
-    for file, text in renamed.items():
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        written(folder, text, file)
-    return called_as_minigrad(Engine("copied", ADAPTED, folder, renamed, foreign=True))
 
 
 def test_an_engine_with_every_name_of_minigrad_is_called_without_an_adapter(
