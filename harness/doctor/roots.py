@@ -310,8 +310,11 @@ def place_of(
     """Return the function of the engine that the findings call and other probes call least.
 
     `called` has the functions that each probe calls, as `harness.runs.recorder` names them. If some
-    have the name of the op, only these count. None if every probe that is right calls all of them.
+    have the name of the op, only these count. None if every probe that is right calls all of them,
+    and for what only a second backward pass shows, since the first one calls the same functions.
     """
+    if root.feature and root.feature.detail == Use.SECOND_BACKWARD:
+        return None
     own = [called[name] for name in root.probes if name in called]
     others = [called[name] for name in right if name in called]
     failed = Counter(function for functions in own for function in functions)
