@@ -6,7 +6,9 @@ process, or from applying a page's patch to its source.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Literal
 
@@ -16,7 +18,8 @@ from harness.core.errors import BreaklabError, DoesNotApply
 from harness.core.message import EMPTY, Message, verbatim
 from harness.core.report import SiteReport
 from harness.doctor.defects import Defect, find_defects
-from harness.doctor.roots import runs_site, shape_of
+from harness.doctor.roots import changes_leaves, runs_site, shape_of
+from harness.engines.engine import OUR_ENGINE, Engine, find_engine
 from harness.engines.survey import CallingDoubt, Reducer, ShapeChange, doubt_of
 from harness.experiment.baseline import Baseline, Context, OpenContext
 from harness.experiment.conformance import SECOND_BACKWARD, Fit, fit
@@ -27,6 +30,7 @@ from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
 from harness.pages.page import Page
 from harness.pages.probe import Probe
+from harness.patch.side import quiet_parse
 
 
 class Applicability(StrEnum):
@@ -148,22 +152,21 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
     Raises what `explore` raises.
     """
     exploration = explore(name, baseline.cache, catalogue.conventions)
+    engine = called_as_minigrad(exploration.engine)
     shared = list(catalogue.shared_probes.values())
-    everything = [*shared, *_own_probes(catalogue)]
-    all_fits = _without_design(
-        fit(exploration.engine, everything, baseline), everything, exploration
-    )
+    everything = [*shared, *own_probes(catalogue, is_copy=engine.dialect.kind is None)]
+    all_fits = _without_design(fit(engine, everything, baseline), everything, exploration)
     fits = {probe.name: all_fits[probe.name] for probe in shared}
     one_op = exploration.storage.one_op
     doubt = doubt_of(one_op, exploration.engine.dialect.kind or "")
     defects = (
         []
         if doubt and doubt.exception
-        else find_defects(exploration.engine, everything, all_fits, catalogue, baseline)
+        else find_defects(engine, everything, all_fits, catalogue, baseline)
     )
     alike = [item for defect in defects for item in defect.alike]
     present = {item.break_ for item in alike if not item.only_in}
-    context = OpenContext(catalogue, exploration.engine, baseline)
+    context = OpenContext(catalogue, engine, baseline)
     return Diagnosis(
         schema=1,
         engine=f"{exploration.target.module}:{exploration.name}",
@@ -195,9 +198,41 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
     )
 
 
-def _own_probes(catalogue: Catalogue) -> list[Probe]:
-    """Return the probes that pages about engines of any design define, each name once."""
-    pages = (page for page in catalogue.pages[0] if isinstance(page.front, Break) and page.portable)
+def called_as_minigrad(engine: Engine) -> Engine:
+    """Return the engine, called without an adapter if it has every name that minigrad exports.
+
+    An adapter brings layers, losses and an optimizer of its own. In a copy of minigrad, those of
+    the engine are run, and so are its data loaders, metrics and models.
+    """
+    ours = find_engine()
+    file = f"{engine.dialect.module.partition('.')[0]}/__init__.py"
+    exported = _names_bound(ours.sources[f"{OUR_ENGINE}/__init__.py"])
+    if not exported <= _names_bound(engine.sources.get(file, "")):
+        return engine
+    return replace(engine, dialect=replace(ours.dialect, module=file.partition("/")[0]))
+
+
+def _names_bound(text: str) -> set[str]:
+    """Return the names that a module imports or defines, without underscores."""
+    bound = set[str]()
+    for node in quiet_parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+    return {name for name in bound if not name.startswith("_")}
+
+
+def own_probes(catalogue: Catalogue, *, is_copy: bool = False) -> list[Probe]:
+    """Return the probes that pages about engines of any design define, each name once.
+
+    Of a copy of minigrad, those that any page of a break defines.
+    """
+    pages = (
+        page
+        for page in catalogue.pages[0]
+        if isinstance(page.front, Break) and (page.portable or is_copy)
+    )
     named = {probe.name: probe for page in pages for probe in page.probes}
     return [probe for name, probe in named.items() if name not in catalogue.shared_probes]
 
@@ -226,7 +261,7 @@ def _design(probe: Probe, fits: dict[str, Fit], exploration: Exploration) -> str
         return "a second backward pass does not add to the first"
     if fits[probe.name].kind in ("crash", SECOND_BACKWARD):
         return ""
-    if exploration.accumulation.reads_late:
+    if exploration.accumulation.reads_late and changes_leaves(probe):
         return "its rules read the value of a leaf when they run"
     if any(item.kind == "convention" for item in fits.values()):
         return "it chooses other subgradients at kinks"

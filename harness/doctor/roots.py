@@ -176,6 +176,26 @@ _NOT_OF_THE_ENGINE = {"np", "rng"}
 
 def _ops_named(probe: Probe) -> Iterator[str]:
     """Yield the operators and the methods in a probe's text, and in the helpers that it uses."""
+    for node in _code(probe):
+        if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OPERATORS:
+            yield _OPERATORS[type(node.op)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner, *_, method = ast.unparse(node.func).split(".")
+            if owner not in _NOT_OF_THE_ENGINE:
+                yield method
+
+
+def changes_leaves(probe: Probe) -> bool:
+    """Whether a probe takes steps, or writes to an attribute or an entry of something."""
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == "step")
+        or (isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store))
+        for node in _code(probe)
+    )
+
+
+def _code(probe: Probe) -> Iterator[ast.AST]:
+    """Yield the syntax of a probe and of the helpers that it uses."""
     functions = {
         node.name: node
         for node in quiet_parse(probe.source).body
@@ -187,12 +207,7 @@ def _ops_named(probe: Probe) -> Iterator[str]:
         for node in ast.walk(function) if function else ():
             if isinstance(node, ast.Name):
                 waiting.append(node.id)
-            elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OPERATORS:
-                yield _OPERATORS[type(node.op)]
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                owner, *_, method = ast.unparse(node.func).split(".")
-                if owner not in _NOT_OF_THE_ENGINE:
-                    yield method
+            yield node
 
 
 # ----- Groups -----
@@ -295,8 +310,11 @@ def place_of(
     """Return the function of the engine that the findings call and other probes call least.
 
     `called` has the functions that each probe calls, as `harness.runs.recorder` names them. If some
-    have the name of the op, only these count. None if every probe that is right calls all of them.
+    have the name of the op, only these count. None if every probe that is right calls all of them,
+    and for what only a second backward pass shows, since the first one calls the same functions.
     """
+    if root.feature and root.feature.detail == Use.SECOND_BACKWARD:
+        return None
     own = [called[name] for name in root.probes if name in called]
     others = [called[name] for name in right if name in called]
     failed = Counter(function for functions in own for function in functions)

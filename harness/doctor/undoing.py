@@ -61,16 +61,21 @@ class BreakUndoer:
         self._baseline = baseline.bare()
 
     def explain(self, root: Root) -> Explanation:
-        """Return the breaks whose undoing makes most of the wrong probes right."""
-        basic, observed = root.probes[0], self._observed
+        """Return the breaks whose undoing makes most of the wrong probes right.
+
+        The first repair that makes all of the finding's probes right is not looked behind.
+        """
+        observed, judging = self._observed, [name for name in root.probes if self._is_shown(name)]
         explained: list[tuple[frozenset[str], Repair]] = []
-        for repair in self._near(basic):
-            if not self._right(repair.engine, [basic]):
+        for repair in self._near(judging[0]) if judging else ():
+            if not self._agreeing(repair.engine, judging[:1], observed.correct, losses=1):
                 continue
-            names = self._right(repair.engine, observed.wrong)
+            names = self._right(repair.engine)
             keeps = 2 * len(names & set(root.probes)) >= len(root.probes)
-            if keeps and self._same(repair.engine, observed.right):
+            if keeps and self._changes_nothing(repair.engine):
                 explained.append((names, repair))
+                if names.issuperset(judging):
+                    break
         if not explained:
             return Explanation((), frozenset())
         names, repair = max(explained, key=lambda item: len(item[0]))
@@ -100,26 +105,33 @@ class BreakUndoer:
                     found[key] = Repair(engine.patched(patched), site, (*others, page))
         return list(found.values())
 
-    def _right(self, engine: Engine, names: Collection[str]) -> frozenset[str]:
-        """Return those of the probes that give minigrad's numbers on a repaired engine.
+    def _is_shown(self, probe: str) -> bool:
+        """Whether a probe's result differs from that of an engine that does nothing."""
+        runs = [run for (name, _), run in self._observed.correct.items() if name == probe]
+        return any(run.log or _is_nonzero(run) for run in runs)
 
-        Gradients that are all zero also come from an engine that does nothing.
-        """
-        correct = self._observed.correct
-        shown = {run.probe for run in correct.values() if run.log or _is_nonzero(run)}
-        return self._agreeing(engine, shown.intersection(names), correct)
+    def _right(self, engine: Engine) -> frozenset[str]:
+        """Return the wrong probes that give minigrad's numbers on a repaired engine."""
+        shown = filter(self._is_shown, self._observed.wrong)
+        return self._agreeing(engine, list(shown), self._observed.correct)
 
-    def _same(self, engine: Engine, names: Collection[str]) -> bool:
-        """Whether these probes give the same numbers on a repaired engine as before."""
-        return len(self._agreeing(engine, names, self._observed.runs)) == len(names)
+    def _changes_nothing(self, engine: Engine) -> bool:
+        """Whether the probes that are right give the same numbers on a repaired engine."""
+        right = self._observed.right
+        return self._agreeing(engine, right, self._observed.runs) == right
 
     def _agreeing(
-        self, engine: Engine, names: Collection[str], expected: Mapping[RunId, Run]
+        self,
+        engine: Engine,
+        names: Collection[str],
+        expected: Mapping[RunId, Run],
+        losses: int | None = None,
     ) -> frozenset[str]:
+        """Return the probes with the expected numbers, with so many losses; None for all."""
         probes = [self._observed.probes[name] for name in sorted(names)]
         job = self._baseline.job(engine.without_sites(), probes)
         try:
-            runs = run_cached(job, self._baseline.cache)
+            runs = run_cached(job.only(range(losses)) if losses else job, self._baseline.cache)
         except EngineDoesNotLoad:
             return frozenset()
         # The numbers of the other run, in the precision of the engine's.

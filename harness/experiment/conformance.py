@@ -84,7 +84,8 @@ def usable_probes(fits: Iterable[Fit]) -> set[str]:
 
 def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dict[str, Fit]:
     """Run the probes on the engine and on ours, and compare."""
-    portable = [probe for probe in probes if probe.kind in ("gradient", "steps")]
+    kinds = ("gradient", "steps") if engine.dialect.kind else ("gradient", "steps", "module")
+    portable = [probe for probe in probes if probe.kind in kinds]
     runs = _clean_runs(engine, portable, baseline)
     correct = _answer_key(portable, baseline)
     layer = verbatim(str(library_specific("a layer's methods")))
@@ -153,7 +154,8 @@ def _fit_probe(
 ) -> Fit:
     """Return the fit of a probe over all of its losses."""
     own = {loss: correct[probe.name, loss] for loss in probe.losses}
-    both = [_fit(probe, runs[probe.name, loss], own, loss) for loss in probe.losses]
+    is_copy = engine.dialect.kind is None
+    both = [_fit(probe, runs[probe.name, loss], own, loss, is_copy) for loss in probe.losses]
     item = min(both, key=lambda item: ORDER.index(item.verdict))
     if item.verdict != "bug" or probe.kind != "steps" or not probe.retains_graph:
         return item
@@ -210,14 +212,24 @@ def _passes(run: Run, correct: Run) -> _Passes | None:
     return _Passes(True, evidence)
 
 
-def _fit(probe: Probe, run: Run, correct: Mapping[Loss | None, Run], loss: Loss | None) -> Fit:
+def _fit(
+    probe: Probe, run: Run, correct: Mapping[Loss | None, Run], loss: Loss | None, is_copy: bool
+) -> Fit:
+    """Return the fit with one loss; a copy of minigrad has to do what minigrad does."""
     own = correct[loss]
+    if own.failure and is_copy and not run.failure:
+        reason = message(
+            "it is accepted; minigrad refuses it: {failure}", failure=own.failure.sentence
+        )
+        return Fit(run.probe, "bug", reason, "guard-lost")
     if own.failure and probe.refused:
         reason = message("the probe expects a refusal, and engines may choose what they refuse")
         return Fit(run.probe, "lacks", reason)
     if own.failure:
         reason = message("it fails on minigrad too: {failure}", failure=own.failure.sentence)
         return Fit(run.probe, "unjudged", reason, "probe")
+    if run.failure and is_copy and run.failure.type not in LIMITS:
+        return Fit(run.probe, "bug", run.failure.sentence, "crash")
     if run.failure:
         return _fit_failure(run.probe, _without_addresses(run.failure))
     # An id that is drawn for each node is in no number that is compared.
@@ -235,6 +247,8 @@ def _fit(probe: Probe, run: Run, correct: Mapping[Loss | None, Run], loss: Loss 
         return Fit(run.probe, "fits", drawn, "drawn") if draws else Fit(run.probe, "fits")
     if judged.kind == "aliased":  # no number is wrong, unless something is added in place
         return Fit(run.probe, "fits", judged.evidence, "aliased")
+    if is_copy:
+        return Fit(run.probe, "bug", judged.evidence, judged.kind or "")
     if judged.kind == "value" and judged.arrays and _is_slight(*judged.arrays):
         slight = message(
             "{difference}: an epsilon, or a different precision", difference=judged.evidence

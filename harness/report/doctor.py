@@ -353,9 +353,26 @@ def _fitting(console: Screen, defects: Sequence[Defect], room: int) -> Iterator[
         room -= sum(_height(console, row) for row in rows)
         is_last = position + 1 == len(defects)
         if position and room < (not is_last):
-            yield Padding(Text(f"and {len(defects) - position} more: see --all"), (0, 0, 0, 2))
+            yield Padding(Text(_others(defects, position, console.width - 4)), (0, 0, 0, 2))
             return
         yield from rows
+
+
+def _others(defects: Sequence[Defect], shown: int, width: int) -> str:
+    """Return the number of the defects that are not shown, and what else they behave like.
+
+    As many breaks are named as fit into one line.
+    """
+    breaks = [[item.break_ for item in defect.alike] for defect in defects]
+    names = {name: None for alike in breaks[shown:] for name in alike}
+    for name in (name for alike in breaks[:shown] for name in alike):
+        names.pop(name, None)
+    count = len(defects) - shown
+    texts = [f"and {count} more: see --all"]
+    for most in range(1, len(names) + 1):
+        listed = ", ".join(f"`{name}`" for name in list(names)[:most])
+        texts.append(f"and {count} more, like {listed}: see --all")
+    return max((text for text in texts if len(text) <= width), key=len, default=texts[0])
 
 
 # ----- Everything -----

@@ -148,13 +148,16 @@ class Tensor:
 """
 
 
-def place(wrong: dict[str, list[str]], right: dict[str, list[str]], op: str = "") -> str | None:
+def place(
+    wrong: dict[str, list[str]], right: dict[str, list[str]], op: str = "", detail: str = ""
+) -> str | None:
     engine = Engine("t", Dialect("t"), Path("/e"), {"t.py": TEXT})
     called = {
         name: frozenset(f"/e/t.py:{line}" for line in lines)
         for name, lines in {**wrong, **right}.items()
     }
-    found = place_of(Root(Feature(op) if op else None, tuple(wrong)), right, called, engine)
+    feature = Feature(op, detail) if op or detail else None
+    found = place_of(Root(feature, tuple(wrong)), right, called, engine)
     return found and f"{found.scope}:{found.line}"
 
 
@@ -165,6 +168,13 @@ def test_the_place_is_the_function_that_findings_call_and_others_do_not() -> Non
     both = {"m": [start, mul, fold], "a": [start, add, fold]}
     assert place(both, {"m2": [start, mul], "a2": [start, add]}) == "fold:1"
     assert place({"m": [start]}, {"a": [start]}) is None
+
+
+def test_what_only_a_second_pass_shows_has_no_place() -> None:
+    """Its cause is in functions that the first pass calls as well."""
+    product, total = ["6:backward", "4:__mul__", "5:_backward"], ["6:backward", "3:__add__"]
+    assert place({"m": product}, {"a": total}) is not None
+    assert place({"m": product}, {"a": total}, detail=Use.SECOND_BACKWARD) is None
 
 
 def test_a_function_with_the_name_of_the_op_is_the_place_even_if_all_call_it() -> None:

@@ -19,9 +19,9 @@ ENGINES = Path(__file__).parents[2] / "engines"
 BREAKS = ("forward-order", "preorder-append")
 
 
-def diagnosed(path: str, probes: Sequence[str]) -> Diagnosis:
+def diagnosed(path: str, probes: Sequence[str], breaks: Sequence[str] = BREAKS) -> Diagnosis:
     part = part_of_catalogue(probes=probes)
-    vars(part).update(pages=(tuple(map(CATALOGUE.page, BREAKS)), ()))
+    vars(part).update(pages=(tuple(map(CATALOGUE.page, breaks)), ()))
     return diagnose(path, part, Baseline(open_cache(), diagnostics=()))
 
 
@@ -37,7 +37,8 @@ TAPE = changed(
 def test_a_break_whose_numbers_depend_on_the_engine_is_named(tmp_path: Path) -> None:
     """Minigrad has no gradients at all with this break; on a tape, the last op still runs."""
     path = written(tmp_path, TAPE, "tape.py")
-    (defect,) = diagnosed(f"{path}:Tensor", ("mul", "square", "reused-leaf")).defects
+    probes = ("mul", "square", "reused-leaf")
+    (defect,) = diagnosed(f"{path}:Tensor", probes, ["forward-order"]).defects
     assert [(item.break_, item.is_undone) for item in defect.alike] == [("forward-order", True)]
     assert str(likeness_of(defect)) == "is right once `forward-order` is undone"
     assert defect.site is not None
@@ -73,3 +74,17 @@ def test_undoing_a_break_gives_back_the_engine(text: str, break_: str) -> None:
 
 def test_a_patch_that_only_deletes_is_not_undone() -> None:
     assert [*undone(CATALOGUE.page("no-zero-grad-in-loop"), foreign(SCALAR))] == []
+
+
+def test_a_gradient_that_is_not_cleared_is_a_finding(tmp_path: Path) -> None:
+    """Also of an engine without subtraction and powers, whose rules read their operands late."""
+    text = changed(
+        ("self.grad = None\n\n    def backward", "pass\n\n    def backward"),
+        text=(ENGINES / "central.py").read_text(encoding="utf-8"),
+    )
+    found = diagnosed(written(tmp_path, text), ("add-same-shape",), ["no-zero-grad-in-loop"])
+    (defect,) = found.defects
+    assert [item.break_ for item in defect.alike] == ["no-zero-grad-in-loop"]
+    assert defect.probe == "cleared-between-passes"
+    assert defect.site is not None
+    assert defect.site.scope == "Tensor.null_grad"

@@ -35,6 +35,18 @@ def test_it_has_at_most_15_lines(count: int) -> None:
     assert ("op2" in text) == (count > 2)
 
 
+def test_breaks_like_findings_that_do_not_fit_are_named() -> None:
+    """A finding that comes last may be the cause of the others."""
+    names = ("sub-sign", "skip-unbroadcast-mul", "no-interior-reset", "forward-order", "no-seed")
+    found = [
+        replace(item, alike=[replace(alike, break_=name) for alike in item.alike])
+        for number, name in enumerate(("sub-sign", "sub-sign", *names))
+        for item in [defect(number, True, "long " * 60)]
+    ]
+    (line,) = [line for line in shown(diagnosis(*found)).splitlines() if "see --all" in line]
+    assert line == ("  and 4 more, like `skip-unbroadcast-mul`, `no-interior-reset`: see --all")
+
+
 def test_a_sound_engine_is_said_to_be_one_and_a_break_comes_next() -> None:
     assert shown(diagnosis()) == (
         "engine.tensor:Tensor, 2 files\n"
