@@ -9,6 +9,8 @@ import pytest
 from harness.core.errors import EnvironmentProblem
 from harness.engines.survey.attempts import Attempts
 from harness.engines.survey.leaves import MOST, leaves, switched_on
+from harness.experiment.baseline import Baseline
+from harness.experiment.conformance import fit
 from harness.experiment.exploration import Exploration, explore
 from harness.runs.cache import Cache
 from tests.harness.bundled import CATALOGUE
@@ -358,10 +360,32 @@ def test_an_engine_of_three_axes_refuses_leaves_of_others(tmp_path: Path) -> Non
     assert dialect.refused_ranks == (0, 1, 2, 4)
 
 
-def test_a_shape_is_refused_if_nothing_comes_out_right_with_it(tmp_path: Path) -> None:
-    rule = "part = rule(pending[t])\n                assert part.ndim == 2"
+@pytest.mark.parametrize("part", ["part.ndim == 2", "part.ndim != 1"])
+def test_a_shape_is_refused_if_no_backward_pass_ends_with_it(tmp_path: Path, part: str) -> None:
+    rule = f"part = rule(pending[t])\n                assert {part}"
     found = tried(tmp_path, changed(("part = rule(pending[t])", rule)))
-    assert found.engine.dialect.refused_ranks == (0, 1, 3, 4)
+    assert found.engine.dialect.refused_ranks == ((1,) if "!=" in part else (0, 1, 3, 4))
+
+
+def test_a_shape_is_refused_if_its_gradients_have_another(tmp_path: Path) -> None:
+    """An engine of matrices stores a vector, and gives its gradient as a row."""
+    text = changed(
+        ("self.grad + part", "self.grad + part\n        self.grad = np.atleast_2d(self.grad)")
+    )
+    found = tried(tmp_path, text)
+    assert found.engine.dialect.refused_ranks == (0, 1)
+
+
+def test_a_shape_with_wrong_gradients_is_not_refused(tmp_path: Path) -> None:
+    """A bug that only vectors show: refusing them would hide it."""
+    reverse = (
+        "part = rule(pending[t])\n                part = part[::-1] if part.ndim == 1 else part"
+    )
+    found = tried(tmp_path, changed(("part = rule(pending[t])", reverse)))
+    assert found.engine.dialect.refused_ranks == ()
+    probe = CATALOGUE.shared_probes["reused-leaf"]
+    item = fit(found.engine, [probe], Baseline(Cache(None), ()))[probe.name]
+    assert (item.verdict, item.kind) == ("bug", "value")
 
 
 def test_the_search_does_not_end_with_half_of_the_probes(tmp_path: Path) -> None:
