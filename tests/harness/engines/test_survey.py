@@ -14,7 +14,7 @@ from harness.experiment.conformance import fit
 from harness.experiment.exploration import Exploration, explore
 from harness.runs.cache import Cache
 from tests.harness.bundled import CATALOGUE
-from tests.harness.engines.texts import SOUND, changed, written
+from tests.harness.engines.texts import SCALAR, SOUND, changed, written
 
 
 def tried(folder: Path, text: str, name: str = "") -> Exploration:
@@ -327,6 +327,48 @@ def test_a_flaw_that_callers_repair_is_none(tmp_path: Path) -> None:
     )
     (reducer,) = tried(tmp_path / "b", repaired).reducers
     assert reducer.flaws == []
+
+
+# ----- Gradients that are computed when they are read -----
+
+WEIGHTED_CHILDREN = """
+class Var:
+    def __init__(self, value):
+        self.value, self.children, self.grad_value = value, [], None
+
+    def grad(self):
+        if self.grad_value is None:
+            self.grad_value = sum(weight * child.grad() for weight, child in self.children)
+        return self.grad_value
+
+    def __add__(self, other):
+        z = Var(self.value + other.value)
+        self.children.append((1.0, z))
+        other.children.append((1.0, z))
+        return z
+
+    def __mul__(self, other):
+        z = Var(self.value * other.value)
+        self.children.append((other.value, z))
+        other.children.append((self.value, z))
+        return z
+"""
+
+
+def test_the_output_of_an_engine_without_a_backward_pass_is_given_its_gradient(
+    tmp_path: Path,
+) -> None:
+    found = tried(tmp_path, WEIGHTED_CHILDREN)
+    dialect = found.engine.dialect
+    assert (dialect.backward, dialect.gradient) == ("setattr(t, 'grad_value', 1.0)", "t.grad()")
+    assert set(found.storage.one_op.values()) == {"right"}
+    probe = CATALOGUE.shared_probes["square"]
+    assert fit(found.engine, [probe], Baseline(Cache(None), ()))[probe.name].verdict == "fits"
+
+
+def test_a_backward_pass_that_fails_is_not_replaced_by_an_assignment(tmp_path: Path) -> None:
+    text = changed(("        visit(self)\n", "        visit(self)\n        1 / 0\n"), text=SCALAR)
+    assert tried(tmp_path, text).engine.dialect.backward == "t.backward()"
 
 
 # ----- Shapes that an engine does not handle -----
