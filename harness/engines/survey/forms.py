@@ -209,8 +209,9 @@ def backward_of_numbers(declared: Dialect, target: Any, modules: list[str]) -> l
 
 
 def computes_on_reading(target: Any, modules: Iterable[str]) -> bool:
-    """Whether gradients may be computed when they are read: nothing else runs a backward pass."""
-    return not _backward_methods(target) and not _differentiating(modules)
+    """Whether a method may compute a gradient when it is read, and nothing runs a backward pass."""
+    reads = any(_takes(attribute_of(target, name), 1) for name in backward_methods(target))
+    return reads and not _backward_methods(target) and not _differentiating(modules)
 
 
 def seeded(t: Any) -> Iterator[str]:
