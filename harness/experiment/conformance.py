@@ -87,18 +87,31 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
     kinds = ("gradient", "steps") if engine.dialect.kind else ("gradient", "steps", "module")
     portable = [probe for probe in probes if probe.kind in kinds]
     runs = _clean_runs(engine, portable, baseline)
-    correct = _answer_key(portable, baseline)
     layer = verbatim(str(library_specific("a layer's methods")))
     fits = {
         probe.name: Fit(probe.name, "lacks", layer, lack=Lack.LIBRARY_FEATURE) for probe in probes
     }
-    for probe in portable:
+    lacking = {probe.name: item for probe in portable if (item := _lacking(probe, runs))}
+    fits |= lacking
+    judged = [probe for probe in portable if probe.name not in lacking]
+    correct = _answer_key(judged, baseline)
+    for probe in judged:
         item = _fit_probe(probe, runs, correct, engine)
         if item.verdict == "bug":
             again = _clean_runs(engine, [probe], baseline, again=True)
             item = _confirmed(item, _fit_probe(probe, again, correct, engine))
         fits[probe.name] = item
     return fits
+
+
+def _lacking(probe: Probe, runs: Mapping[RunId, Run]) -> Fit | None:
+    """Return the fit of a probe for which the engine lacks something, whatever the answer key says.
+
+    None if the answer key is needed, as for most probes that the engine can run.
+    """
+    failures = [] if probe.refused else [runs[probe.name, loss].failure for loss in probe.losses]
+    items = (_fit_failure(probe.name, failure) for failure in failures if failure)
+    return next((item for item in items if item.verdict == "lacks"), None)
 
 
 def _clean_runs(
@@ -231,7 +244,7 @@ def _fit(
     if run.failure and is_copy and run.failure.type not in LIMITS:
         return Fit(run.probe, "bug", run.failure.sentence, "crash")
     if run.failure:
-        return _fit_failure(run.probe, _without_addresses(run.failure))
+        return _fit_failure(run.probe, run.failure)
     # An id that is drawn for each node is in no number that is compared.
     draws, run = run.generator_moved, msgspec.structs.replace(run, generator_moved=False)
     own, run = _as_stored(own, run), msgspec.structs.replace(run, reached=[0])
@@ -334,6 +347,8 @@ def _without_addresses(failure: Failure) -> Failure:
 def _fit_failure(probe: str, failure: Failure) -> Fit:
     """Return what a failure says about the engine, given whose code raised what, and when."""
     origin = failure.origin or FailureOrigin("engine", in_backward=True)  # such as a signal
+
+    failure = _without_addresses(failure)
 
     def fit(verdict: Conformance, reason: Message, kind: str = "") -> Fit:
         place = origin.file, origin.line

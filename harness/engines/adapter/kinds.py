@@ -61,10 +61,17 @@ class ScalarAdapter(Adapter):
         A cotangent of 1 needs no product, so that a second pass starts where the first one did.
         """
         weighted = [
-            value if weight == 1 else call_engine(operator.mul, value, float(weight))
+            value if weight == 1 else self._times(value, float(weight))
             for value, weight in zip(t.native.flat, cotangent.flat, strict=True)
         ]
         self._evaluate("backward", t=reduce(operator.add, weighted))  # `sum` would start at int 0
+
+    def _times(self, value: Any, weight: float) -> Any:
+        """The product with a number, or with a value of it if the engine multiplies only values."""
+        try:
+            return call_engine(operator.mul, value, weight)
+        except (AttributeError, TypeError):
+            return call_engine(operator.mul, value, self._evaluate("leaf", data=weight))
 
     def parts(self, leaf: Tensor, data: NumericArray) -> Iterable[tuple[Any, Any]]:
         """Return the values that a leaf consists of, each with its number in `data`."""

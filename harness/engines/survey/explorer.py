@@ -32,13 +32,11 @@ from harness.engines.survey.attempts import (
 )
 from harness.engines.survey.forms import (
     FUNCTIONAL,
-    BackwardForm,
     backward_methods,
     misnamed_operators,
     targets_of,
 )
 from harness.engines.survey.search import Candidate, Search
-from harness.engines.survey.trial import Bench, Trial
 from harness.engines.survey.unbroadcasting import find_reducers
 
 Result = TypeVar("Result")
@@ -233,7 +231,7 @@ class _Explorer:
         """Return which shapes the engine does not handle, and the dtype in which it stores data.
 
         It does not handle a shape that it changes or refuses, or with which the simplest probes
-        fail that come out right with the shape of the search.
+        fail, or give gradients of another shape.
         """
         library = open_library(self.dialect, self.module)
         changed, dtype = [], "float64"
@@ -246,24 +244,29 @@ class _Explorer:
             dtype = str(stored.dtype)
             if stored.shape != shape:
                 changed.append(ShapeChange(shape, stored.shape))
-            elif not self._handles(shape):
+            elif not self._handles(library, shape):
                 changed.append(ShapeChange(shape, None))
         return changed, dtype
 
-    def _handles(self, shape: Shape) -> bool:
-        """Whether some of the simplest probes come out right, if any do with the first shape."""
+    def _handles(self, library: Any, shape: Shape) -> bool:
+        """Whether a leaf of this shape gets a gradient of its shape from one of the simplest probes
+        that come out right with the first shape. It may be wrong: then the engine has a bug."""
         outcomes, dialect = self.chosen.trial.outcomes, self.dialect
         simplest = [probe for probe in list(outcomes)[:_SIMPLEST] if outcomes[probe] == "right"]
         if dialect.kind != "arrays" or not simplest or not dialect.stores_gradients:
             return True
         assert self.attempts is not None
-        readings = [dialect.value]
-        bench = Bench(self.attempts, dialect, self.module, dialect.leaf, readings, shape)
-        form = BackwardForm(dialect.backward, "stored")
-        trial = self.attempts.apart(
-            str(shape), lambda: bench.trial(form, simplest), Trial, limited=False
+        apart = partial(self.attempts.apart, str(shape), kind=bool, limited=False)
+        return any(
+            apart(work=partial(self._keeps_shape, library, shape, probe)) for probe in simplest
         )
-        return trial is not None and trial.score.right > 0
+
+    def _keeps_shape(self, library: Any, shape: Shape, probe: str) -> bool:
+        assert self.attempts is not None
+        leaves = {name: library.leaf(sample(shape, seed)) for seed, name in enumerate("tu")}
+        library.backward(self.attempts.evaluate(probe, **leaves), sample(shape, 2))
+        gradient = library.gradient(leaves["t"])
+        return gradient is not None and gradient.shape == shape
 
     # ----- Accumulation and un-broadcasting -----
 

@@ -118,6 +118,9 @@ def values(declared: str, t: Any) -> list[str]:
     return [*forms, *(f"{form}.data" for form in forms[:3])]
 
 
+_GRADIENT = re.compile("grad|adj|deriv|cotan")
+
+
 def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]:
     """Return expressions that may read the gradient of leaf `t` after a backward pass.
 
@@ -127,7 +130,7 @@ def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]
     if declared:
         return [declared]
     short = value.removeprefix("t.").strip("_")
-    likely = re.compile(rf"grad|adj|deriv|cotan|^_?d_?{re.escape(short)}$|^_?(delta|dout|dx|g)$")
+    likely = re.compile(rf"{_GRADIENT.pattern}|^_?d_?{re.escape(short)}$|^_?(delta|dout|dx|g)$")
     own = [name for name in _public_or_private(t) if likely.search(name.lower())]
     names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
     data = value.removeprefix("t")
@@ -203,6 +206,19 @@ def backward_of_numbers(declared: Dialect, target: Any, modules: list[str]) -> l
     forms = [f"{start})" for function, start, _ in calls if _takes(function, 1)]
     forms += [f"{start}{comma}1.0)" for function, start, comma in calls if _takes(function, 2)]
     return list(map(BackwardForm, forms))
+
+
+def computes_on_reading(target: Any, modules: Iterable[str]) -> bool:
+    """Whether a method may compute a gradient when it is read, and nothing runs a backward pass."""
+    reads = any(_takes(attribute_of(target, name), 1) for name in backward_methods(target))
+    return reads and not _backward_methods(target) and not _differentiating(modules)
+
+
+def seeded(t: Any) -> Iterator[str]:
+    """Yield assignments of 1 to what may be the gradient of a number like `t`."""
+    for name, value in vars(t).items():
+        if _GRADIENT.search(name.lower()) and (value is None or value == 0):
+            yield f"setattr(t, {name!r}, 1.0)"
 
 
 def _constants(leaf: str) -> list[str]:

@@ -25,7 +25,9 @@ from harness.engines.survey.forms import (
     BackwardForm,
     backward_forms,
     backward_of_numbers,
+    computes_on_reading,
     pulls,
+    seeded,
     values,
 )
 from harness.engines.survey.leaves import leaves, switched_on
@@ -153,10 +155,14 @@ class Search:
                 if trial := self._tried(form.expression, partial(bench.trial, form)):
                     yield Candidate(self._dialect(leaf, trial, kind), trial, shape)
 
-    def _forms(self, leaf: str, kind: DialectKind) -> list[BackwardForm]:
-        if kind == "scalars":
-            return backward_of_numbers(self.dialect, self.target, self.functions)
-        return backward_forms(self.dialect, leaf, self.target, self.functions)
+    def _forms(self, leaf: str, kind: DialectKind) -> Iterator[BackwardForm]:
+        if kind != "scalars":
+            yield from backward_forms(self.dialect, leaf, self.target, self.functions)
+            return
+        yield from backward_of_numbers(self.dialect, self.target, self.functions)
+        if not self.dialect.backward and computes_on_reading(self.target, self.functions):
+            seeds = self._apart(leaf, lambda: seeded(self.attempts.value(leaf, data=3.0))) or []
+            yield from map(BackwardForm, seeds)
 
     def _tried(self, what: str, work: Callable[[], Trial]) -> Trial | None:
         return self.attempts.apart(what, work, Trial) if self.attempts.may_go_on else None

@@ -9,10 +9,12 @@ import pytest
 from harness.core.errors import EnvironmentProblem
 from harness.engines.survey.attempts import Attempts
 from harness.engines.survey.leaves import MOST, leaves, switched_on
+from harness.experiment.baseline import Baseline
+from harness.experiment.conformance import fit
 from harness.experiment.exploration import Exploration, explore
 from harness.runs.cache import Cache
 from tests.harness.bundled import CATALOGUE
-from tests.harness.engines.texts import SOUND, changed, written
+from tests.harness.engines.texts import SCALAR, SOUND, changed, written
 
 
 def tried(folder: Path, text: str, name: str = "") -> Exploration:
@@ -327,6 +329,48 @@ def test_a_flaw_that_callers_repair_is_none(tmp_path: Path) -> None:
     assert reducer.flaws == []
 
 
+# ----- Gradients that are computed when they are read -----
+
+WEIGHTED_CHILDREN = """
+class Var:
+    def __init__(self, value):
+        self.value, self.children, self.grad_value = value, [], None
+
+    def grad(self):
+        if self.grad_value is None:
+            self.grad_value = sum(weight * child.grad() for weight, child in self.children)
+        return self.grad_value
+
+    def __add__(self, other):
+        z = Var(self.value + other.value)
+        self.children.append((1.0, z))
+        other.children.append((1.0, z))
+        return z
+
+    def __mul__(self, other):
+        z = Var(self.value * other.value)
+        self.children.append((other.value, z))
+        other.children.append((self.value, z))
+        return z
+"""
+
+
+def test_the_output_of_an_engine_without_a_backward_pass_is_given_its_gradient(
+    tmp_path: Path,
+) -> None:
+    found = tried(tmp_path, WEIGHTED_CHILDREN)
+    dialect = found.engine.dialect
+    assert (dialect.backward, dialect.gradient) == ("setattr(t, 'grad_value', 1.0)", "t.grad()")
+    assert set(found.storage.one_op.values()) == {"right"}
+    probe = CATALOGUE.shared_probes["square"]
+    assert fit(found.engine, [probe], Baseline(Cache(None), ()))[probe.name].verdict == "fits"
+
+
+def test_a_backward_pass_that_fails_is_not_replaced_by_an_assignment(tmp_path: Path) -> None:
+    text = changed(("        visit(self)\n", "        visit(self)\n        1 / 0\n"), text=SCALAR)
+    assert tried(tmp_path, text).engine.dialect.backward == "t.backward()"
+
+
 # ----- Shapes that an engine does not handle -----
 
 CUBES = """
@@ -358,10 +402,32 @@ def test_an_engine_of_three_axes_refuses_leaves_of_others(tmp_path: Path) -> Non
     assert dialect.refused_ranks == (0, 1, 2, 4)
 
 
-def test_a_shape_is_refused_if_nothing_comes_out_right_with_it(tmp_path: Path) -> None:
-    rule = "part = rule(pending[t])\n                assert part.ndim == 2"
+@pytest.mark.parametrize("part", ["part.ndim == 2", "part.ndim != 1"])
+def test_a_shape_is_refused_if_no_backward_pass_ends_with_it(tmp_path: Path, part: str) -> None:
+    rule = f"part = rule(pending[t])\n                assert {part}"
     found = tried(tmp_path, changed(("part = rule(pending[t])", rule)))
-    assert found.engine.dialect.refused_ranks == (0, 1, 3, 4)
+    assert found.engine.dialect.refused_ranks == ((1,) if "!=" in part else (0, 1, 3, 4))
+
+
+def test_a_shape_is_refused_if_its_gradients_have_another(tmp_path: Path) -> None:
+    """An engine of matrices stores a vector, and gives its gradient as a row."""
+    text = changed(
+        ("self.grad + part", "self.grad + part\n        self.grad = np.atleast_2d(self.grad)")
+    )
+    found = tried(tmp_path, text)
+    assert found.engine.dialect.refused_ranks == (0, 1)
+
+
+def test_a_shape_with_wrong_gradients_is_not_refused(tmp_path: Path) -> None:
+    """A bug that only vectors show: refusing them would hide it."""
+    reverse = (
+        "part = rule(pending[t])\n                part = part[::-1] if part.ndim == 1 else part"
+    )
+    found = tried(tmp_path, changed(("part = rule(pending[t])", reverse)))
+    assert found.engine.dialect.refused_ranks == ()
+    probe = CATALOGUE.shared_probes["reused-leaf"]
+    item = fit(found.engine, [probe], Baseline(Cache(None), ()))[probe.name]
+    assert (item.verdict, item.kind) == ("bug", "value")
 
 
 def test_the_search_does_not_end_with_half_of_the_probes(tmp_path: Path) -> None:

@@ -261,19 +261,28 @@ def test_a_failure_of_ours_is_not_one_of_the_engine(
     assert said in str(found.reason)
 
 
+def damage_answer_key(monkeypatch: pytest.MonkeyPatch, begins: str) -> None:
+    """Let a rule of our own engine, whose definition begins like this, raise an exception."""
+    ours, file = find_engine(), "minigrad/elementwise.py"
+    text = changed((begins, f"{begins}    1 / 0\n"), text=ours.sources[file])
+    damaged = replace(ours, sources={**ours.sources, file: text}, base={})
+    monkeypatch.setattr(conformance, "find_engine", lambda: damaged)
+
+
 def test_a_failed_answer_key_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = find_engine()
-    file, begins = "minigrad/elementwise.py", "def add(a: Array, b: Array) -> Recorded:\n"
-    sources = {
-        **ours.sources,
-        file: changed((begins, f"{begins}    1 / 0\n"), text=ours.sources[file]),
-    }
-    monkeypatch.setattr(conformance, "find_engine", lambda: replace(ours, sources=sources, base={}))
+    damage_answer_key(monkeypatch, "def add(a: Array, b: Array) -> Recorded:\n")
     with pytest.raises(
         InternalError, match=r"the reference engine fails on .*add-new-axis"
     ) as raised:
         verdict(Baseline(open_cache()), SOUND, "add-new-axis")
     assert raised.value.exit_status == 3
+
+
+def test_what_the_engine_lacks_needs_no_answer_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most probes need an op that a small engine lacks; our engine does not run them either."""
+    damage_answer_key(monkeypatch, "def exp(a: Array) -> Recorded:\n")
+    found = verdict(Baseline(open_cache()), SOUND, "exp")
+    assert (found.verdict, found.missing) == ("lacks", "exp")
 
 
 def test_float32_is_compared_in_float32(baseline: Baseline) -> None:
