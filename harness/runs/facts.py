@@ -14,6 +14,9 @@ import numpy as np
 from harness.core.run import NumericArray
 from harness.runs.heap import CannotCompare, arrays_in, copied, is_tensor
 
+NOT_RUN = ("not-run", "")
+"""The property of calls that do not run the changed code; of the others, only None explains it."""
+
 PROPERTIES = (
     "ones",
     "zeros",
@@ -23,6 +26,7 @@ PROPERTIES = (
     "one-sign",
     "scale-1",
     "none",
+    "not-run",
     "all-require-grad",
     "contiguous",
 )

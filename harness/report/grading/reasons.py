@@ -33,6 +33,7 @@ SHORT: Mapping[ReasonKind, str] = {
 """The reasons in a few words."""
 
 _PROPERTIES: Mapping[str, tuple[str, str, str]] = {
+    "not-run": ("", "", "the changed code does not run"),
     "ones": ("{} is all ones", "{} are all ones", ""),
     "zeros": ("{} is all zeros", "{} are all zeros", ""),
     "equal-shapes": ("", "", "all shapes are equal"),
