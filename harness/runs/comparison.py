@@ -30,7 +30,7 @@ import numpy as np
 from harness.core.rounding import largest, summed_to, wrong_entries
 from harness.core.run import NumericArray
 from harness.core.vocabulary import VARIATIONS, Variation
-from harness.runs.facts import Fact, PropertyKind, facts_of
+from harness.runs.facts import NOT_RUN, Fact, PropertyKind, facts_of
 from harness.runs.heap import (
     CannotCompare,
     Heap,
@@ -74,7 +74,9 @@ class CallComparison(msgspec.Struct):
     """The first test in which a call gives a wrong number, and the number of the call there."""
     wrong_call: Annotated[int, msgspec.Meta(ge=0, le=MOST_IN_A_TEST)] = 0
     common: Annotated[set[CommonFact], msgspec.Meta(max_length=MOST_FACTS)] | None = None
-    """The properties that all calls share, each with the name of an argument, or none."""
+    """The properties that all calls share, each with the name of an argument, or none.
+
+    If some calls run the changed code, only they count."""
     reveals: set[Variation] = set()
     """In which ways other arguments of some call show a wrong number."""
     cotangents: set[str] = set()
@@ -118,13 +120,19 @@ class Comparer:
         self._number = 0
         self._inside = False
         self._is_changed = True
+        self._has_run = False
         self._partners: dict[frozenset[int], list[_Pair]] = {}
         self._contexts: dict[int, tuple[Any, Mapping[str, Any], Any]] = {}
 
     def install(self) -> None:
         """Define the builtins."""
         setattr(builtins, COMPARE, self.call)
-        setattr(builtins, CHANGED, lambda: self._is_changed)
+        setattr(builtins, CHANGED, self._version)
+
+    def _version(self) -> bool:
+        """Return which version runs, where the two differ."""
+        self._has_run = True
+        return self._is_changed
 
     @contextlib.contextmanager
     def during(self, test: int) -> Iterator[None]:
@@ -158,8 +166,13 @@ class Comparer:
         try:
             try:
                 sides = call.prepare()
+                self._has_run = False
                 clean = call.run_clean(sides)
-                common, reveals = call.facts(), call.reveals(sides, clean)
+                is_idle = role == "changed" and not self._has_run
+                common = call.facts()
+                if is_idle:
+                    common = {NOT_RUN, *(fact for fact in common if fact[0] == "none")}
+                reveals = call.reveals(sides, clean)
             except Exception:  # an object may refuse to be looked at, or to be called again
                 with contextlib.suppress(Exception):
                     _restore(sides)
@@ -180,7 +193,10 @@ class Comparer:
         result.calls += 1
         if not is_right:
             result.wrong_test, result.wrong_call = self.test, self._number
-        result.common = common if result.common is None else result.common & common
+        if result.common is None or (NOT_RUN in result.common and NOT_RUN not in common):
+            result.common = common
+        elif NOT_RUN in result.common or NOT_RUN not in common:
+            result.common = result.common & common
         result.reveals |= reveals
 
 

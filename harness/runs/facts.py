@@ -26,6 +26,7 @@ PropertyKind = Literal[
     "one-sign",
     "scale-1",
     "none",
+    "not-run",
     "all-require-grad",
     "contiguous",
 ]
@@ -34,6 +35,9 @@ PROPERTIES: tuple[PropertyKind, ...] = get_args(PropertyKind)
 
 Fact = tuple[PropertyKind, str]
 """A property of an argument, of two (`a, b`) that are equal, or of all if the name is empty."""
+
+NOT_RUN: Fact = ("not-run", "")
+"""The property of calls that do not run the changed code; of the others, only None explains it."""
 
 MOST_EQUAL = 5
 """The number of equal arrays of which all pairs are properties."""

@@ -35,6 +35,7 @@ SHORT: Mapping[ReasonKind, str] = {
 """The reasons in a few words."""
 
 _OF_ALL: Mapping[PropertyKind, Message] = {
+    "not-run": message("the changed code does not run"),
     "no-gradient": message("an operand needs no gradient"),
     "equal-shapes": message("all shapes are equal"),
     "square": message("all matrices are square"),

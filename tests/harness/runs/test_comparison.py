@@ -308,6 +308,15 @@ def test_a_stand_in_for_pytorch_does_not_matter(
     assert ops.reason.kind == "same"
 
 
+def test_code_that_no_call_runs() -> None:
+    ops = Changed("        y = y + bias\n", "        y = y - bias\n")
+    for x in (2.0, -3.0):
+        ops.biased(np.array([x, 1.0]))
+    assert [one.kind for one in ops.reason.common] == ["none", "not-run"]
+    ops.biased(np.array([2.0, -1.0]), np.zeros(2))
+    assert {one.kind for one in ops.reason.common}.isdisjoint({"none", "not-run"})
+
+
 def test_what_cannot_be_repeated_is_not_measured() -> None:
     ops = Changed("return x * next(numbers)", "return 2 * x * next(numbers)")
     assert ops.unsteady(3.0, iter([5.0, 7.0])) == 30.0
