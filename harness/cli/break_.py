@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.cli.prediction import Asked
     from harness.core.report import PredictionReport, Report
     from harness.experiment.patching import PatchedEngine
+    from harness.learn.events import PredictionMade
     from harness.pages.page import Page
     from harness.pages.probe import Probe
     from harness.training.comparison import TrainingReport
@@ -205,10 +206,17 @@ def record_break(
     """
     if report.engine.foreign:
         return
-    from harness.learn import events
+    from harness.learn.events import PageFinished
 
-    predicted = (
-        events.PredictionMade(
+    session.journal.record(*predictions_made(predictions), PageFinished(page=page.id))
+
+
+def predictions_made(predictions: Iterable[PredictionReport]) -> list[PredictionMade]:
+    """Return the events that remember predictions."""
+    from harness.learn.events import PredictionMade
+
+    return [
+        PredictionMade(
             page=item.page,
             probe=_line(item.probe),
             loss=item.loss,
@@ -218,8 +226,7 @@ def record_break(
             question=_line(item.question),
         )
         for item in predictions
-    )
-    session.journal.record(*predicted, events.PageFinished(page=page.id))
+    ]
 
 
 def _line(text: str) -> str:
