@@ -132,8 +132,9 @@ def _check_questions(front: TranslationFront, text: MarkdownText, page: Page) ->
         if (bool(texts.why), bool(texts.beware)) != (bool(others.why), bool(others.beware)):
             problem = f"`advice.{variant}` is translated on only one side"
             yield text.finding(2, problem, "translate what the original has, and nothing else")
-    questions: Sequence[Question | OutputQuestion]
-    questions = original.ask if isinstance(original, Break | Myth) else ()
+    questions: Sequence[Question | OutputQuestion] = (
+        original.ask if isinstance(original, Break | Myth) else ()
+    )
     if len(front.ask) != len(questions):
         problem = f"{len(front.ask)} questions, but the original has {len(questions)}"
         yield text.finding(2, problem, "translate each of them, in the same order")

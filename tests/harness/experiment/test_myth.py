@@ -417,6 +417,7 @@ def test_the_json_has_what_was_printed_and_what_the_page_says(tmp_path: Path) ->
         "explanation": "One number is left for each column.",
         "when_true": "For a vector.",
         "lesson": "Look at the shape.",
+        "questions": [],
     }
 
 
