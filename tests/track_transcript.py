@@ -103,7 +103,7 @@ and, after `>`, what was typed. Some of the answers are right and some are wrong
 Una transcripción de todo el itinerario para principiantes en una terminal de 80 columnas, en
 español (`LANG=es_ES.UTF-8`): lo que muestra el programa y, después de `>`, lo que se escribió.
 Unas respuestas son correctas y otras no. La escribe `python -m tests.track_transcript es`, que
-ejecuta los comandos.
+ejecuta las órdenes.
 """,
         "Por dónde empezar",
         "Páginas 0 a 6",
