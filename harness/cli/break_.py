@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.html import require_lessons, write_lessons
 from harness.cli.options import (
     Breaks,
     EngineName,
@@ -66,6 +65,8 @@ def break_engine(
     session = CommandSession(breaks, engine, on, lang, json, not no_cache)
     broken = session.page(page)
     if html:
+        from harness.cli.html import require_lessons, write_lessons  # most commands write no file
+
         require_lessons([broken], html)
     shown = broken if json else session.translated(broken)
     asking = session.is_interactive and not no_predict
