@@ -231,7 +231,7 @@ def _wrong_cotangents(match: WalkMatch, *, failed: bool) -> Iterator[Divergence]
             break
         if late := [user for user in awaited if user in givers[step.index]]:
             sentence = message(
-                "{node} was visited too early: before {user}, which had a cotangent for it",
+                "{node} was visited too early: before {user}, which had a gradient for it",
                 node=match.name(step.index),
                 user=match.name(late[0]),
             )
@@ -247,7 +247,7 @@ def _wrong_cotangents(match: WalkMatch, *, failed: bool) -> Iterator[Divergence]
     for index in graph.steps:
         if index in match.twins and index not in visited and givers[index]:
             sentence = message(
-                "the walk never visited {node}, although {user} passed it a cotangent",
+                "the walk never visited {node}, although {user} passed it a gradient",
                 node=match.name(index),
                 user=match.name(givers[index][0]),
             )
@@ -274,7 +274,7 @@ def _wrong_arrival(step: TraceStep, match: WalkMatch) -> Divergence | None:
     """Return how a received cotangent is wrong, although those passed to the node are right."""
     expected = match.graph.steps[step.index]
     scale = match.graph.scales[step.index]
-    difference = _unlike(COTANGENT, step.cotangent, expected.cotangent, scale)
+    difference = _unlike(GRADIENT, step.cotangent, expected.cotangent, scale)
     if not difference:
         return None
     sentence = _arrival(step, match, difference.sentence)
@@ -299,10 +299,10 @@ def _arrival(step: TraceStep, match: WalkMatch, wrong: Message) -> Message:
         if np.can_cast(term.dtype, received.dtype) and np.array_equal(term, received):
             # It was right for its dtype, which is coarser than the expected one.
             return message("{node} received {difference}", node=name, difference=wrong)
-        reason = message("its only incoming cotangent was right, but was changed on the way")
+        reason = message("its only incoming gradient was right, but was changed on the way")
     else:
         reason = message(
-            "its {count} incoming cotangents were right, but {mistake}",
+            "its {count} incoming gradients were right, but {mistake}",
             count=len(handed),
             mistake=_mistaken_sum(step.cotangent.numpy(), handed),
         )
@@ -348,7 +348,7 @@ def _wrong_rule(step: TraceStep, match: WalkMatch) -> Iterator[Divergence]:
     ):
         if pair is None:
             continue
-        difference = _unlike(COTANGENT, *pair, graph.scales[step.index])
+        difference = _unlike(GRADIENT, *pair, graph.scales[step.index])
         if difference and parent is not None:
             sentence = message(
                 "{node} passed operand {operand} ({name}) {difference}; what {node} received was "
@@ -383,7 +383,7 @@ def _side_by_side(
 # ----- Two arrays -----
 
 
-COTANGENT, VALUE = message("cotangent"), message("value")
+GRADIENT, VALUE = message("gradient"), message("value")
 
 
 def differs(actual: NumericArray, expected: NumericArray, scale: float) -> bool:

@@ -72,6 +72,11 @@ def _check_report(page: Page, exhibit: Exhibit, report: MythReport) -> Iterator[
         rows = "\n".join(report.differences)
         problem = f"the program does not print what the page says (- page, + program)\n{rows}"
         yield Finding(page.path, line, problem, "find out which of the two is wrong")
+    for number, asked in enumerate(report.questions, start=1):
+        if asked.answer is None or (asked.choices and asked.answer not in asked.choices):
+            problem = f"question {number} is answered by {asked.answer or 'no word of the output'}"
+            remedy = "`answer` is the line and the word of the output, and one of the choices"
+            yield Finding(page.path, page.line_of("ask", number - 1, "answer"), problem, remedy)
 
 
 def _quoted(printed: str | None) -> str:

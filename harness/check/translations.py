@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -19,7 +19,15 @@ from harness.check.prose import (
 from harness.core import read_text
 from harness.core.errors import PageError
 from harness.pages.catalogue import Catalogue
-from harness.pages.front_matter import Advice, Break, ProbedFront, TrainingBreak
+from harness.pages.front_matter import (
+    Advice,
+    Break,
+    Myth,
+    OutputQuestion,
+    ProbedFront,
+    Question,
+    TrainingBreak,
+)
 from harness.pages.page import Fence, Page, read_fences, split_front
 from harness.pages.probe import Probe
 from harness.pages.translation import (
@@ -111,11 +119,11 @@ def _outdated(text: MarkdownText, page: Page, key: str, before: str | None, now:
 def _check_questions(front: TranslationFront, text: MarkdownText, page: Page) -> Iterator[Finding]:
     """Compare the translated front matter: either all of it is translated, or none."""
     original = page.front
-    if not isinstance(original, Break | TrainingBreak):
+    if not isinstance(original, Break | TrainingBreak | Myth):
         yield text.finding(2, f"{original.noun} has no why, beware or questions", "remove them")
         return
     for key in ("why", "beware"):
-        if bool(getattr(front, key)) != bool(getattr(original, key)):
+        if bool(getattr(front, key)) != bool(getattr(original, key, "")):
             problem = f"`{key}` is translated on only one side"
             yield text.finding(2, problem, f"translate `{key}` if the original has it")
     advice = original.advice if isinstance(original, Break) else {}
@@ -124,7 +132,9 @@ def _check_questions(front: TranslationFront, text: MarkdownText, page: Page) ->
         if (bool(texts.why), bool(texts.beware)) != (bool(others.why), bool(others.beware)):
             problem = f"`advice.{variant}` is translated on only one side"
             yield text.finding(2, problem, "translate what the original has, and nothing else")
-    questions = original.ask if isinstance(original, Break) else ()
+    questions: Sequence[Question | OutputQuestion] = (
+        original.ask if isinstance(original, Break | Myth) else ()
+    )
     if len(front.ask) != len(questions):
         problem = f"{len(front.ask)} questions, but the original has {len(questions)}"
         yield text.finding(2, problem, "translate each of them, in the same order")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.html import require_lessons, write_lessons
 from harness.cli.options import (
     Breaks,
     EngineName,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from harness.cli.prediction import Asked
     from harness.core.report import PredictionReport, Report
     from harness.experiment.patching import PatchedEngine
+    from harness.learn.events import PredictionMade
     from harness.pages.page import Page
     from harness.pages.probe import Probe
     from harness.training.comparison import TrainingReport
@@ -65,6 +65,8 @@ def break_engine(
     session = CommandSession(breaks, engine, on, lang, json, not no_cache)
     broken = session.page(page)
     if html:
+        from harness.cli.html import require_lessons, write_lessons  # most commands write no file
+
         require_lessons([broken], html)
     shown = broken if json else session.translated(broken)
     asking = session.is_interactive and not no_predict
@@ -205,10 +207,17 @@ def record_break(
     """
     if report.engine.foreign:
         return
-    from harness.learn import events
+    from harness.learn.events import PageFinished
 
-    predicted = (
-        events.PredictionMade(
+    session.journal.record(*predictions_made(predictions), PageFinished(page=page.id))
+
+
+def predictions_made(predictions: Iterable[PredictionReport]) -> list[PredictionMade]:
+    """Return the events that remember predictions."""
+    from harness.learn.events import PredictionMade
+
+    return [
+        PredictionMade(
             page=item.page,
             probe=_line(item.probe),
             loss=item.loss,
@@ -218,8 +227,7 @@ def record_break(
             question=_line(item.question),
         )
         for item in predictions
-    )
-    session.journal.record(*predicted, events.PageFinished(page=page.id))
+    ]
 
 
 def _line(text: str) -> str:

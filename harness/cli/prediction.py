@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from rich.padding import Padding
@@ -17,6 +18,7 @@ from harness.core.vocabulary import OUTCOMES, Loss, Outcome
 from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.report.language import ENGLISH, Language
+from harness.report.pages import show_markdown
 from harness.report.terminal import Screen, outcome_text
 from harness.report.view import reason_here
 
@@ -391,6 +393,43 @@ def _answered_question(
 def mark(*, right: bool, say: Language) -> tuple[str, str]:
     """Return the word for a right or a wrong answer, and its style."""
     return (f"{say('right')}: ", "bold green") if right else (f"{say('wrong')}: ", "bold red")
+
+
+# ----- A myth, whose program prints the answers -----
+
+
+def predict_output(
+    console: Screen,
+    page: str,
+    questions: Sequence[QuestionReport],
+    show_program: Callable[[], None],
+) -> Iterator[PredictionReport]:
+    """Ask what a program prints, and answer each question at once.
+
+    Yields each prediction as soon as it is answered; the end of the input skips the rest.
+    """
+    say = console.say
+    console.print(Text(say("What do you predict?"), "bold"))
+    console.print(say("Enter skips a question; ? shows the code; Ctrl-D skips the rest."))
+    for number, asked in enumerate(questions, start=1):
+        console.print(Text(f"\n{number}/{len(questions)}"))
+        show_markdown(console, say(asked.question), 2, 0)
+        for choice in numbered(asked.choices, say):
+            console.print(Text(f"    {choice}"))
+        check = partial(check_answer, question=asked, say=say)
+        try:
+            typed = read_answer(console, check, show_program)
+        except EOFError:
+            console.print(f"\n{say('The other questions are skipped.')}")
+            break
+        if typed:
+            right, actual = is_right(typed, asked, say), asked.answer or ""
+            answer = Text.assemble(mark(right=right, say=say), (say(actual), "bold"))
+            console.print(Padding(answer, (0, 0, 0, 2)))
+            if asked.because:
+                show_markdown(console, say(asked.because), 2, 0)
+            yield PredictionReport(page, asked.probe, None, typed, actual, right, asked.question)
+    console.print()
 
 
 # ----- A page with a recipe -----

@@ -6,6 +6,7 @@ Nothing is run for them, except the program of a myth.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,7 @@ from harness.core.errors import DoesNotApply, EnvironmentProblem, UsageError
 from harness.core.message import message
 
 if TYPE_CHECKING:
+    from harness.core.report import PredictionReport
     from harness.pages.page import Page
 
 NOT_TO_DO = ("variant", "operator", "control")
@@ -318,15 +320,29 @@ def myth(page: PageId, lang: Lang = None, breaks: Breaks = None, json: Json = Fa
         from harness.check.runner import run_page
         from harness.experiment.myth import MythReport, find_exhibit, missing_library
 
+        program = find_exhibit(claim).program
+    if not json:
+        from harness.report.pages import show_program
+
+        show_program(session.console, program.source)
     report = session.run(lambda: run_page(claim, session))
     assert isinstance(report, MythReport)
+    predictions: Sequence[PredictionReport] = ()
+    if session.is_interactive and not report.skipped and report.questions:
+        from harness.cli.prediction import predict_output
+
+        show_again = partial(show_program, session.console, program.source)
+        asking = predict_output(session.console, claim.id, report.questions, show_again)
+        predictions = list(asking)
     session.show(report, page=shown, original=claim)
     if session.is_interactive and not report.skipped:
+        from harness.cli.break_ import predictions_made
         from harness.learn.events import PageFinished
 
-        session.journal.record(PageFinished(page=claim.id))
+        made = predictions_made(predictions)
+        session.journal.record(*made, PageFinished(page=claim.id))
     session.show_next(claim)
-    if missing := missing_library(find_exhibit(claim).program):
+    if missing := missing_library(program):
         raise EnvironmentProblem(
             message("the program was not run: {problem}", problem=missing.sentences[0]),
             missing.sentences[1],

@@ -16,6 +16,7 @@ import msgspec
 
 from harness.core.errors import EnvironmentProblem, PageError
 from harness.core.message import Message, message
+from harness.core.report import QuestionReport
 from harness.pages.front_matter import Myth
 from harness.pages.page import Fence, Page
 from harness.runs.cached_runs import IMPORT_LIMIT, LIBRARIES
@@ -24,6 +25,9 @@ from harness.runs.protocol import Program
 from harness.sandbox.limits import Limits
 
 SECTION = "The program"
+
+PROGRAM = "program"
+"""What a prediction about the output of a myth's program has in place of a probe."""
 
 
 class MythReport(msgspec.Struct, frozen=True):
@@ -46,6 +50,8 @@ class MythReport(msgspec.Struct, frozen=True):
     when_true: str
     lesson: str
     seconds: float
+    questions: list[QuestionReport] = []
+    """Those of the page, with the words of the output that answer them."""
 
     @property
     def differences(self) -> list[str]:
@@ -90,7 +96,30 @@ def run_myth(page: Page, limits: Limits | None = None) -> MythReport:
         when_true=page.section("When it would be true"),
         lesson=page.section("Lesson"),
         seconds=round(time.perf_counter() - start, 3),
+        questions=answered(page, printed if printed is not None else says or ""),
     )
+
+
+def answered(page: Page, output: str) -> list[QuestionReport]:
+    """Return the page's questions with their answers; None if the output has no such word."""
+    return [
+        QuestionReport(
+            probe=PROGRAM,
+            loss=None,
+            question=asked.question,
+            answer=_word(output, *asked.answer),
+            because=asked.because,
+            choices=list(asked.choices),
+        )
+        for asked in page.front_as(Myth).ask
+    ]
+
+
+def _word(output: str, line: int, number: int) -> str | None:
+    """Return a word of the output, by the number of its line and its own number in it."""
+    rows = lines(output)[line - 1 : line]
+    words = rows[0].split()[number - 1 : number] if rows else []
+    return words[0].rstrip(",;:.") if words else None
 
 
 def _skipped(missing: EnvironmentProblem) -> Message:

@@ -34,6 +34,7 @@ MOST_DOTS = 300
 NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Expression = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+Position = Annotated[int, msgspec.Meta(ge=1)]
 KeyPath = tuple[str | int, ...]
 """The names of nested tables and of a key; in an array of tables, also the position."""
 
@@ -60,6 +61,17 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     choices: Annotated[tuple[NonEmpty, ...], msgspec.Meta(min_length=2)] = ()
     because: str = ""
     """The reason, which is shown after the answer."""
+
+
+class OutputQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question about what a program prints; the answer is a word of its output."""
+
+    question: NonEmpty
+    answer: tuple[Position, Position]
+    """The numbers of the line and of the word in it, from 1; punctuation after it is left out."""
+    choices: Annotated[tuple[NonEmpty, ...], msgspec.Meta(min_length=2)] = ()
+    because: str = ""
+    """As in `Question`."""
 
 
 class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,6 +187,8 @@ class Myth(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="myth"):
 
     needs: tuple[ModuleName, ...] = ()
     """What the program imports besides NumPy and minigrad; it is not run without them."""
+    ask: tuple[OutputQuestion, ...] = ()
+    """What `harness myth` asks before it shows what the program prints."""
 
 
 class Exercise(PageFront, frozen=True, kw_only=True, tag_field="kind", tag="exercise"):

@@ -26,16 +26,26 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from harness.core import read_text
 from harness.core.errors import PageError
 from harness.core.message import message
-from harness.pages.front_matter import Advice, Break, FrontMatter, NonEmpty, Question, TrainingBreak
+from harness.pages.front_matter import (
+    Advice,
+    Break,
+    FrontMatter,
+    Myth,
+    NonEmpty,
+    OutputQuestion,
+    Question,
+    TrainingBreak,
+)
 from harness.pages.page import Page, read_title, split_front
 
+AnyQuestion = TypeVar("AnyQuestion", Question, OutputQuestion)
 Fingerprint = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12}$")]
 
 
@@ -101,6 +111,8 @@ def phrases(page: Page, shown: Page) -> dict[str, str]:
 
 def _translated_front(front: FrontMatter, translation: TranslationFront) -> FrontMatter:
     """Return the front matter in the other language, as far as it is translated."""
+    if isinstance(front, Myth) and len(front.ask) == len(translation.ask):
+        return msgspec.structs.replace(front, ask=tuple(map(_question, front.ask, translation.ask)))
     if not isinstance(front, Break | TrainingBreak):
         return front
     front = msgspec.structs.replace(
@@ -119,7 +131,7 @@ def _translated_front(front: FrontMatter, translation: TranslationFront) -> Fron
     return msgspec.structs.replace(front, ask=tuple(map(_question, front.ask, translation.ask)))
 
 
-def _question(question: Question, other: TranslatedQuestion) -> Question:
+def _question(question: AnyQuestion, other: TranslatedQuestion) -> AnyQuestion:
     same = len(other.choices) == len(question.choices)
     return msgspec.structs.replace(
         question,
@@ -136,6 +148,7 @@ def _texts(front: FrontMatter) -> Iterator[str]:
     if isinstance(front, Break):
         for _, advice in sorted(front.advice.items()):
             yield from (advice.why, advice.beware)
+    if isinstance(front, Break | Myth):
         for question in front.ask:
             yield from (question.question, *question.choices, question.because)
 

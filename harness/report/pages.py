@@ -181,10 +181,14 @@ DIFFERENCES = {"-": "red", "+": "green", " ": ""}
 """The style of a line by its sign."""
 
 
-def show_myth(console: Screen, report: MythReport, *, page: Page, original: Page) -> None:
-    """Print what follows the claim."""
+def show_program(console: Screen, program: str) -> None:
+    """Print the program of a myth."""
     console.print(Text(console.say("The program"), "bold"))
-    show_code(console, report.program, "python", indent=2)
+    show_code(console, program, "python", indent=2)
+
+
+def show_myth(console: Screen, report: MythReport, *, page: Page, original: Page) -> None:
+    """Print what follows the claim and the program."""
     _show_printed(console, report)
     for heading in ("What happens", "When it would be true", "Lesson"):
         show_section_like(console, heading, page, original)

@@ -58,7 +58,7 @@ def _show_next_steps(console: Screen, report: ExerciseReport) -> None:
     console.print(say("Start from a template, or write your probe or tests into a file; then run:"))
     console.print(f"  harness exercise {report.exercise} --start mine.py", style="bold")
     console.print(f"  harness exercise {report.exercise} mine.py", style="bold")
-    console.print(f"  harness exercise {report.exercise} --hints", style="dim")
+    console.print(f"  harness exercise {report.exercise} --hint", style="dim")
     console.print(f"  harness show {report.exercise} --answer", style="dim")
     if not report.agrees:
         line = say("The results of the suite differ from what the page says.")

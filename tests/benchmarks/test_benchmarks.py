@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.benchmarks import words
 from tests.benchmarks.cohort import HANGING, HOSTILE, SUITES, is_assertion, weakened, write_course
 from tests.benchmarks.commands import watch
 from tests.benchmarks.engine import ROOT, ROWS, difference
@@ -138,3 +139,9 @@ def test_a_weakened_suite_has_tests_and_fewer_assertions(suite: Path) -> None:
         assert any(name.startswith("test_") for name in names)
         sizes.add(sum(map(is_assertion, ast.walk(tree))))
     assert len(sizes) > 2
+
+
+def test_the_first_word_of_a_command_comes_before_its_last() -> None:
+    first, last, processor_time = words.run(["explain", "silent"])
+    assert 0 < first <= last
+    assert processor_time > 0

@@ -163,7 +163,7 @@ def _all_in(some: Sequence[Array], others: Sequence[Array], residue: float) -> b
 _ARRAY = r"(\[[-+\d\s,.einaf\[\]]*\]|-?[\d.]+(?:e[+-]?\d+)?|nan|-?inf)"
 _PASSED = re.compile(
     r"^`(?P<op>\w+)`(?: \(number \d+ of \d+ from the inputs\))? passed operand (?P<index>\d) "
-    rf"\(.*?\) the cotangent {_ARRAY}, expected {_ARRAY}(?: \(.*\))?; what"
+    rf"\(.*?\) the gradient {_ARRAY}, expected {_ARRAY}(?: \(.*\))?; what"
 )
 _GAVE = re.compile(
     r"^the forward pass of `(?P<op>\w+)`(?: \(number \d+ of \d+ from the inputs\))? gave the value "

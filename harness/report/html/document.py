@@ -28,7 +28,7 @@ from harness.report.view import STYLES, brief, marked
 
 _HERE = Path(__file__).parent
 
-LINK = re.compile(r'<a( class="following")? href="#([^"]*)"')
+LINK = re.compile(r'<a([^<>]*?) href="#([^"]*)"')
 """A link to another page."""
 
 STYLE, SCRIPT = "breaklab.css", "breaklab.js"
@@ -110,7 +110,7 @@ def document(
     here = {entry.id for entry in entries}
 
     def linked(link: re.Match[str]) -> str:
-        kind, target = link[1] or "", link[2]
+        kind, target = link[1], link[2]
         if place and target in place.ids and target not in here:
             return f'<a{kind} href="{target}.html"'
         return link[0] if kind or target in here else "<a"

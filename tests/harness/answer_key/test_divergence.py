@@ -91,7 +91,7 @@ UNVISITED = "@@ topological_order @@\n-if node in visited:\n-    continue\n"
 
 def test_a_missing_unbroadcast_is_the_rule_of_add() -> None:
     assert divergence(ADD, UNBROADCAST) == (
-        "`add` passed operand 0 (a) a cotangent of shape (4, 3), expected (3,) "
+        "`add` passed operand 0 (a) a gradient of shape (4, 3), expected (3,) "
         "(not summed over axis 0: its sum is the correct one); what `add` received was right"
     )
 
@@ -102,7 +102,7 @@ def test_a_missing_unbroadcast_inside_the_graph_is_still_the_rule_of_add() -> No
     assert gradient is not None
     assert gradient.shape == (3, 5)
     assert divergence(INSIDE, UNBROADCAST) == (
-        "`add` passed operand 1 (`mean`) a cotangent of shape (3, 5), expected (3, 1) "
+        "`add` passed operand 1 (`mean`) a gradient of shape (3, 5), expected (3, 1) "
         "(not summed over axis 1: its sum is the correct one); what `add` received was right"
     )
 
@@ -113,7 +113,7 @@ def test_swapped_operands_are_the_rule_of_mul() -> None:
     g = cotangent.numpy()
     actual, expected = ([float(f"{x:.4g}") for x in g * np.array(by)] for by in ([2, 3], [5, 7]))
     assert divergence(MUL, SWAPPED) == (
-        f"`mul` passed operand 0 (a) the cotangent {actual}, expected {expected}; "
+        f"`mul` passed operand 0 (a) the gradient {actual}, expected {expected}; "
         "what `mul` received was right"
     )
 
@@ -122,15 +122,15 @@ def test_four_numbers_are_all_shown_and_of_five_only_the_first_wrong_one() -> No
     four, five = (divergence(f"a=({n},), b=({n},): return a * b", SWAPPED) for n in (4, 5))
     assert four is not None
     assert five is not None
-    assert re.match(r"`mul` passed operand 0 \(a\) the cotangent \[[^,]+(, [^,]+){3}\], exp", four)
-    assert five.startswith("`mul` passed operand 0 (a) a cotangent of shape (5,) with ")
+    assert re.match(r"`mul` passed operand 0 \(a\) the gradient \[[^,]+(, [^,]+){3}\], exp", four)
+    assert five.startswith("`mul` passed operand 0 (a) a gradient of shape (5,) with ")
 
 
 def test_tanh_with_its_input_for_its_output_is_the_rule_of_tanh() -> None:
     program = "a=(5,), b=(5,): return (a * b).tanh() + a"
     sentence = divergence(program, "@@ tanh.vjp @@\n-value**2\n+a**2")
     assert sentence is not None
-    assert sentence.startswith("`tanh` passed operand 0 (`mul`) a cotangent of shape (5,) with ")
+    assert sentence.startswith("`tanh` passed operand 0 (`mul`) a gradient of shape (5,) with ")
     assert sentence.endswith("; what `tanh` received was right")
 
 
@@ -145,8 +145,8 @@ def test_tanh_with_its_input_for_its_output_is_the_rule_of_tanh() -> None:
 def test_a_wrong_sum_of_right_terms_is_the_accumulation(then: str, counted: str) -> None:
     sentence = divergence(REUSED, ACCUMULATE + then)
     assert sentence is not None
-    assert sentence.startswith("`exp` received the cotangent [")
-    assert sentence.endswith(f"; its 3 incoming cotangents were right, but {counted}")
+    assert sentence.startswith("`exp` received the gradient [")
+    assert sentence.endswith(f"; its 3 incoming gradients were right, but {counted}")
 
 
 @pytest.mark.parametrize(("seed", "nodes", "place"), [(6, 6, 4), (6, 2, 4), (3, 5, 6)])
@@ -156,7 +156,7 @@ def test_a_right_sum_of_another_dtype_was_converted(seed: int, nodes: int, place
     step = replace(walk[place], cotangent=pack(walk[place].cotangent.numpy().astype(np.float32)))
     sentence = first_divergence([*walk[:place], step, *walk[place + 1 :]], walk, {})
     assert sentence is not None
-    assert sentence.endswith("cotangents were right, but their sum was converted to another dtype")
+    assert sentence.endswith("gradients were right, but their sum was converted to another dtype")
 
 
 @pytest.mark.parametrize("then", ["return cotangent", "return total or cotangent"])
@@ -164,7 +164,7 @@ def test_of_equal_terms_nobody_knows_which_counted(then: str) -> None:
     """It could also be their mean."""
     sentence = divergence("x=[1.0]: h = x.exp(); return h + h", ACCUMULATE + then)
     assert sentence is not None
-    assert sentence.endswith("its 2 incoming cotangents were right, but they do not add up to that")
+    assert sentence.endswith("its 2 incoming gradients were right, but they do not add up to that")
 
 
 def summed(total: float, *terms: float) -> str | None:
@@ -204,15 +204,15 @@ def test_a_wrong_sum_is_explained_if_only_one_explanation_fits(
 ) -> None:
     sentence = summed(total, *terms)
     assert sentence is not None
-    assert sentence.endswith(f"its {len(terms)} incoming cotangents were right, but {mistake}")
+    assert sentence.endswith(f"its {len(terms)} incoming gradients were right, but {mistake}")
 
 
 def test_a_cotangent_that_somebody_else_added_to_was_changed_on_its_way() -> None:
     """`add` returns the same array for both operands; one is accumulated in place."""
     sentence = divergence("x=[1.0], y=[2.0]: return (x + y) + x", ACCUMULATE + IN_PLACE)
     assert sentence is not None
-    assert sentence.startswith("the leaf y received the cotangent [")
-    assert sentence.endswith("; its only incoming cotangent was right, but was changed on the way")
+    assert sentence.startswith("the leaf y received the gradient [")
+    assert sentence.endswith("; its only incoming gradient was right, but was changed on the way")
 
 
 def test_a_wrong_mean_is_its_forward_pass_and_not_what_follows_from_it() -> None:
@@ -235,7 +235,7 @@ def test_an_op_that_occurs_again_is_named_by_its_place() -> None:
     assert sentence is not None
     assert sentence.startswith(
         "`exp` (number 2 of 2 from the inputs) passed "
-        "operand 0 (`exp` (number 1 of 2 from the inputs)) the cotangent ["
+        "operand 0 (`exp` (number 1 of 2 from the inputs)) the gradient ["
     )
 
 
@@ -248,19 +248,19 @@ def test_a_rule_that_forgets_an_operand_is_named() -> None:
     patch = "@@ mul.vjp @@\n-return $a, $b\n+return ($a,)"
     assert run(MUL, patch).failure is not None
     assert divergence(MUL, patch) == (
-        "`mul` passed operand 1 (b) no cotangent, expected one of shape (2,); "
+        "`mul` passed operand 1 (b) no gradient, expected one of shape (2,); "
         "what `mul` received was right"
     )
 
 
 def test_a_walk_from_the_inputs_ends_at_the_output() -> None:
     sentence = divergence(REUSED, "@@ walk @@\n-order.pop()\n+order.pop(0)")
-    assert sentence == "the walk never visited `mul`, although `add` passed it a cotangent"
+    assert sentence == "the walk never visited `mul`, although `add` passed it a gradient"
 
 
 def test_a_node_visited_before_its_children_is_named_with_the_child() -> None:
     assert divergence(SKEWED, UNVISITED) == (
-        "`exp` was visited too early: before `tanh`, which had a cotangent for it"
+        "`exp` was visited too early: before `tanh`, which had a gradient for it"
     )
 
 
@@ -276,7 +276,7 @@ def test_a_wrong_start_is_not_blamed_on_the_first_rule() -> None:
     patch = "@@ first_cotangent @@\n-cotangent.astype(root.dtype)\n+cotangent / root.data.size"
     sentence = divergence(REUSED, patch)
     assert sentence is not None
-    assert sentence.startswith("the walk starts from the cotangent [")
+    assert sentence.startswith("the walk starts from the gradient [")
     assert sentence.endswith("(1/2 times the correct one)")
 
 
@@ -287,7 +287,7 @@ def test_a_cotangent_that_the_first_node_passes_to_itself_is_not_the_start() -> 
     broken = [TraceStep(2, "mul", (0, 2), one, pack([2.0]), (one, one)), leaves[1]]
     sentence = first_divergence(broken, correct, {})
     assert sentence is not None
-    assert sentence.startswith("`mul` received the cotangent [2], expected [1]")
+    assert sentence.startswith("`mul` received the gradient [2], expected [1]")
 
 
 def test_another_op_is_another_graph() -> None:
@@ -308,7 +308,7 @@ def test_another_graph_with_the_same_numbers_is_not_blamed_for_a_wrong_one() -> 
     rewrite = "@@ Methods.__sub__ @@\n-self._apply($op, self, other)\n+self + -other"
     sentence = divergence("x=[1.0], y=[2.0]: return (x - y).exp()", f"{FLIPPED}\n{rewrite}")
     assert sentence is not None
-    assert sentence.startswith("`exp` passed operand 0 (`sub`) the cotangent [")
+    assert sentence.startswith("`exp` passed operand 0 (`sub`) the gradient [")
     assert "; the graph is different: operand 0 of `exp` is the result of `add`" in sentence
 
 
@@ -350,7 +350,7 @@ def test_an_operand_that_is_left_out_is_named() -> None:
     sentence = divergence("x=[1.0, 2.0]: return x + x.exp()", patch)
     assert sentence is not None
     assert re.fullmatch(
-        r"the leaf x received the cotangent \[.*\], expected \[[^;]*\]; the graph is different: "
+        r"the leaf x received the gradient \[.*\], expected \[[^;]*\]; the graph is different: "
         r"operand 1 of `add` is cut off from the walk, expected the result of `exp`",
         sentence,
     )
@@ -372,12 +372,12 @@ def test_a_leaf_of_another_dtype_is_wrong_from_the_start() -> None:
 def test_no_cotangent_is_not_a_cotangent_of_zeros() -> None:
     patch = "@@ exp.vjp @@\n-(g * value,)\n+(None,)"
     assert divergence(REUSED, patch) == (
-        "`exp` passed operand 0 (x) no cotangent, expected one of shape (2,); "
+        "`exp` passed operand 0 (x) no gradient, expected one of shape (2,); "
         "what `exp` received was right"
     )
     assert first_divergence(run(REUSED).trace, run(REUSED, patch).trace, {}) == (
         "`exp` passed operand 0 (a node that the correct walk never visits) "
-        "a cotangent of shape (2,), expected none; what `exp` received was right"
+        "a gradient of shape (2,), expected none; what `exp` received was right"
     )
 
 
@@ -387,7 +387,7 @@ def test_a_crash_leaves_what_was_wrong_before_it() -> None:
     assert run(ADD, f"{UNBROADCAST}\n{in_place}").failure is not None
     sentence = divergence(ADD, f"{UNBROADCAST}\n{in_place}")
     assert sentence is not None
-    assert sentence.startswith("`add` passed operand 0 (a) a cotangent of shape (4, 3)")
+    assert sentence.startswith("`add` passed operand 0 (a) a gradient of shape (4, 3)")
 
 
 def test_another_operand_is_another_graph() -> None:
@@ -400,7 +400,7 @@ def test_another_operand_is_another_graph() -> None:
     for traces in (one.trace, run(program).trace), (run(program).trace, one.trace):
         divergence = first_divergence(*traces, {})
         assert divergence is not None
-        assert re.fullmatch(rf"the leaf .* received the cotangent [^;]*; {sentence}", divergence)
+        assert re.fullmatch(rf"the leaf .* received the gradient [^;]*; {sentence}", divergence)
 
 
 def test_of_several_backward_passes_the_first_that_parts_is_named() -> None:
@@ -410,7 +410,7 @@ lib, x=[1.0, 2.0]: for step in range(3):
         (x.exp() if step == 1 else x * x * x).sum().backward()
         yield {'x': x}"""
     assert divergence(program, FLIPPED) == (
-        "in backward pass 2: `exp` passed operand 0 (x) the cotangent [-2.718, -7.389], "
+        "in backward pass 2: `exp` passed operand 0 (x) the gradient [-2.718, -7.389], "
         "expected [2.718, 7.389] (the sign is flipped); what `exp` received was right"
     )
 
@@ -606,7 +606,7 @@ def check_claims(sentence: str, broken: list[TraceStep], correct: list[TraceStep
             assert len(terms) == 1
             assert np.can_cast(terms[0].dtype, received.dtype)
             assert np.array_equal(terms[0], received)
-        elif count := re.match(r"; its (\d+) incoming cotangents were right, but (.*)", found[2]):
+        elif count := re.match(r"; its (\d+) incoming gradients were right, but (.*)", found[2]):
             assert int(count[1]) == len(terms)
             check_sum(count[2], received, terms)
         else:
@@ -775,7 +775,7 @@ def test_a_cotangent_that_is_wrong_where_it_arrives_is_the_accumulation(walk, da
     assert sentence is not None
     assert sentence.startswith(f"{f'`{step.op}`' if step.op else 'the leaf'}")
     assert (
-        "its only incoming cotangent" if terms == 1 else f"its {terms} incoming cotangents"
+        "its only incoming gradient" if terms == 1 else f"its {terms} incoming gradients"
     ) in sentence
 
 
@@ -793,7 +793,7 @@ def test_a_cotangent_that_is_wrong_where_it_was_made_is_the_rule(walk, data) -> 
 
 
 def test_a_cotangent_that_was_never_passed_on_is_not_a_term() -> None:
-    """`h + h * h`, where `mul` correctly returns no cotangent for its first operand."""
+    """`h + h * h`, where `mul` correctly returns no gradient for its first operand."""
     walk = [
         replace(step, handed=(None, step.handed[1])) if step.op == "mul" else step
         for step in run(REUSED).trace
@@ -804,7 +804,7 @@ def test_a_cotangent_that_was_never_passed_on_is_not_a_term() -> None:
     ]
     sentence = first_divergence(wrong, walk, {})
     assert sentence is not None
-    assert "its 2 incoming cotangents were right" in sentence
+    assert "its 2 incoming gradients were right" in sentence
 
 
 def test_a_graph_of_very_many_paths_is_matched_node_by_node() -> None:
@@ -992,8 +992,8 @@ def test_a_cotangent_that_a_rule_rounded_was_not_changed_on_the_way() -> None:
     patch = "@@ exp.vjp @@\n-$g * value\n+($g * value).astype(np.float32)"
     sentence = divergence("x=[0.1, 0.7]: return x.exp()", patch)
     assert sentence is not None
-    assert sentence.startswith("the leaf x received the cotangent")
-    assert "`exp` passed operand 0 (x) a cotangent of dtype float32, expected float64" in sentence
+    assert sentence.startswith("the leaf x received the gradient")
+    assert "`exp` passed operand 0 (x) a gradient of dtype float32, expected float64" in sentence
     assert "on the way" not in sentence
 
 

@@ -1,5 +1,6 @@
 """What is found in a page's text without a run, and on which line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from harness.check import Finding
 from harness.check.prose import check_prose
 from harness.pages.page import read_page
+from harness.pages.translation import translated
 from tests.harness.bundled import CATALOGUE
 from tests.harness.sound_page import SOUND, VARIANT, sound_with, write_page
 
@@ -211,3 +213,25 @@ def test_a_general_sentence_in_the_front_matter_is_found_where_its_key_is(tmp_pa
     (finding,) = found(tmp_path, text)
     assert "is said of every input" in finding.problem
     assert finding.line == line_with(text, "beware")
+
+
+COTANGENT = re.compile("cotang", re.I)
+UPSTREAM = re.compile(r"upstream\s+gradient|gradiente\s+que\s+(le\s+)?llega", re.I)
+EXPLAIN_BOTH = {"scalar-target-cannot-be-differentiated", "unbroadcast-n-times-upstream"}
+"""An error message says *cotangent* on level 1, and notes that are quoted *upstream gradient*."""
+
+
+def test_the_gradient_of_a_result_has_one_name_on_each_level() -> None:
+    """*Upstream gradient* on level 1, and *cotangent* from level 2 on, in every language."""
+    mixed = set()
+    for page in CATALOGUE.valid_pages():
+        other = COTANGENT if page.front.level == 1 else UPSTREAM
+        files = CATALOGUE.translations(page.id).values()
+        for shown in (page, *(translated(page, file) for file in files)):
+            texts = [getattr(shown.front, key, "") for key in ("why", "beware")]
+            for asked in getattr(shown.front, "ask", ()):
+                texts += [asked.question, asked.because]
+            text = re.sub(r"```.*?```|`[^`]*`", "", " ".join([shown.body, *texts]), flags=re.S)
+            if other.search(text):
+                mixed.add(page.id)
+    assert mixed == EXPLAIN_BOTH

@@ -25,6 +25,7 @@ from harness.runs.cache import Cache
 from harness.runs.isolated import MOST_PRINTED, Printout, run_program
 from harness.runs.protocol import Program
 from harness.sandbox.limits import Limits
+from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness
 from tests.harness.sound_myth import OUTPUT, PROGRAM, SOUND_MYTH, myth_that, myth_with
 from tests.harness.sound_page import SOUND, write_page
@@ -416,6 +417,7 @@ def test_the_json_has_what_was_printed_and_what_the_page_says(tmp_path: Path) ->
         "explanation": "One number is left for each column.",
         "when_true": "For a vector.",
         "lesson": "Look at the shape.",
+        "questions": [],
     }
 
 
@@ -465,3 +467,47 @@ def test_what_a_program_needs_is_a_list_of_modules(tmp_path: Path, needs: str, w
     with pytest.raises(PageError, match=words) as raised:
         page_of(tmp_path, myth_with(("+++\n# A", f"needs = {needs}\n+++\n# A")))
     assert raised.value.line == SOUND_MYTH.splitlines().index("+++", 1) + 1
+
+
+# ----- Questions about the output -----
+
+
+def asked(answer: str, choices: str = '["()", "(3,)"]') -> str:
+    """The sound myth with a question."""
+    keys = f'question = "Which shape?"\nanswer = {answer}\nchoices = {choices}\n'
+    return myth_with(('sources = ["std"]\n', f'sources = ["std"]\n\n[[ask]]\n{keys}'))
+
+
+@pytest.mark.parametrize(
+    ("answer", "choices", "word"),
+    [("[1, 4]", '["()", "(3,)"]', "(3,)"), ("[1, 1]", '["claim", "seen"]', "claim")],
+)
+def test_a_question_is_answered_by_a_word_that_the_program_prints(
+    answer: str, choices: str, word: str, tmp_path: Path
+) -> None:
+    text = asked(answer, choices)
+    (question,) = run_myth(page_of(tmp_path, text)).questions
+    assert question.answer == word
+    assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize("answer", ["[2, 1]", "[1, 5]", "[1, 1]"])
+def test_a_question_without_a_word_that_answers_it_is_found(answer: str, tmp_path: Path) -> None:
+    text = asked(answer)
+    (finding,) = found(tmp_path, text)
+    assert finding.problem.startswith("question 1 is answered by ")
+    assert text.splitlines()[finding.line - 1] == f"answer = {answer}"
+
+
+def test_the_questions_are_asked_before_the_output_is_shown(tmp_path: Path) -> None:
+    write_page(tmp_path / "pages", asked("[1, 4]"), f"{ID}.md")
+    command = ["myth", ID, "--breaks", str(tmp_path / "pages")]
+    keys = ["dunno\n", "1\n"]
+    shown = dialogue(command, keys, BREAKLAB_DATA=str(tmp_path / "data"))
+    assert shown.status == 0
+    order = ("np.ones", "Which shape?", "Type one of the answers", "wrong: (3,)", "seen: (3,)")
+    places = [shown.text.rindex(words) for words in order]
+    assert places == sorted(places)
+    events = (tmp_path / "data").rglob("*")
+    stored = "".join(file.read_text("utf-8", "replace") for file in events if file.is_file())
+    assert "Which shape?" in stored

@@ -19,7 +19,7 @@ from harness.report.documents import (
 from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.cli.terminal import dialogue
 from tests.harness.command import harness
-from tests.track_transcript import ANSWERS, answers, transcript
+from tests.track_transcript import ANSWERS, answers, document, transcript
 
 ROOT = Path(__file__).parents[3]
 
@@ -86,22 +86,24 @@ def test_the_picture_in_the_readme_is_what_its_command_prints() -> None:
     assert [line for line in missing if "Not available" not in line] == []
 
 
-def test_the_transcript_answers_every_page_of_the_track() -> None:
+@pytest.mark.parametrize("file", ["docs/track.md", "docs/track.es.md"])
+def test_the_transcript_answers_every_page_of_the_track(file: str) -> None:
     assert tuple(ANSWERS) == tuple(CATALOGUE.track)
-    text = _text("docs/track.md")
+    text = _text(file)
     assert [page for page in ANSWERS if page not in text] == []
     assert "Traceback" not in text
 
 
 @pytest.mark.slow
-def test_the_transcript_is_what_a_page_shows_today() -> None:
+@pytest.mark.parametrize("code", ["en", "es"])
+def test_the_transcript_is_what_a_page_shows_today(code: str) -> None:
     page = "mul-swapped-operands"
-    done = dialogue(["break", page], answers(page))
-    shown, document = (
+    done = dialogue(["break", page, "--lang", code], answers(page, code))
+    shown, whole = (
         "\n".join(line for line in text.splitlines() if not line.startswith("  >"))
-        for text in (transcript(done), _text("docs/track.md"))
+        for text in (transcript(done), document(code).read_text("utf-8"))
     )  # a terminal may echo a key twice
-    assert shown in document, "run: python -m tests.track_transcript"
+    assert shown in whole, "run: python -m tests.track_transcript"
 
 
 def test_every_page_about_a_claim_of_a_seed_is_in_their_table() -> None:
