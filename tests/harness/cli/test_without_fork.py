@@ -23,7 +23,7 @@ subprocess.os = types.SimpleNamespace(**vars(os))
 for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog"):
     sys.modules[name] = None
 for name in (
-    *("fork", "forkpty", "posix_spawn", "register_at_fork", "setsid", "setpgid", "killpg"),
+    *("fork", "forkpty", "posix_spawn", "setsid", "setpgid", "killpg"),
     *("getpgid", "waitid", "WNOHANG", "WEXITED", "WNOWAIT", "P_ALL", "WIFSIGNALED", "WTERMSIG"),
     *("getuid", "geteuid", "getgid", "getegid", "chown", "mkfifo", "pread", "sysconf", "statvfs"),
     *("sched_getaffinity", "nice", "O_CLOEXEC", "O_NONBLOCK", "pidfd_open", "memfd_create"),
