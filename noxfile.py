@@ -94,9 +94,8 @@ def others(session: nox.Session) -> None:
     constraints = Path(session.create_tmp(), "constraints.txt")
     pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     constraints.write_text("".join(pin for pin in pins if not pin.startswith("numpy==")))
-    session.install(
-        "-c", str(constraints), "-e", ".[autograd,html,junit]", "pytest", "pytest-xdist", "hypothesis"
-    )
+    wanted = ("-e", ".[autograd,html,junit]", "pytest", "pytest-xdist", "hypothesis")
+    session.install("-c", str(constraints), *wanted)
     session.run("harness", "--version")
     session.run("harness", "break", "skip-unbroadcast", "--no-predict", silent=True)
     session.run("harness", "check", "mul-swapped-operands")
