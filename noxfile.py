@@ -1,16 +1,20 @@
 """The project's tasks: `nox -l` lists them, `nox -s lint` runs one.
 
 They run in the environment of nox itself, which the second command in the README creates:
-`.venv-test/bin/nox`. Only `lowest` creates its own environment.
+`.venv-test/bin/nox`. Only `lowest` and `others` create their own environments.
 """
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 import nox
 
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "types", "imports", "tests"]
 nox.options.error_on_external_run = False
+nox.options.error_on_missing_interpreters = False  # `others` skips a version that is not installed
 
 CALLERS = (
     *("core", "pages", "report", "cli/test_cli.py", "learn/test_database.py", "runs/test_cache.py"),
@@ -19,6 +23,21 @@ CALLERS = (
     "patch/test_patch_statements.py",
 )
 """The tests of the code that calls the libraries whose lowest versions are tested."""
+
+OTHERS = ("3.12", "3.13", "3.14")
+"""The versions of Python that are supported, besides the one that all tests run on."""
+
+# Those that pyenv has installed are found even if it has not activated them.
+_PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+for _folder in _PYENV.glob("versions/*/bin"):
+    os.environ["PATH"] += f"{os.pathsep}{_folder}"
+
+VERSIONED = (
+    *("engines/test_loader.py", "engines/test_origin.py", "engines/test_changed_parts.py"),
+    *("grade/test_positions.py", "patch/test_patch_application.py", "rules"),
+    *("runs/test_cache.py", "sandbox/test_fork.py"),
+)
+"""Quick tests of the code that depends on Python's version: code objects, trees, forks, SQLite."""
 
 
 @nox.session
@@ -67,6 +86,22 @@ def lowest(session: nox.Session) -> None:
     # The browser is the same for all versions.
     options = ("--ignore=tests/harness/report/html/test_browser.py", *session.posargs)
     session.run("pytest", *tests, *options)
+
+
+@nox.session(venv_backend="venv", python=OTHERS)
+def others(session: nox.Session) -> None:
+    """Run commands and quick tests on the other versions of Python, with the newest NumPy."""
+    constraints = Path(session.create_tmp(), "constraints.txt")
+    pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    constraints.write_text("".join(pin for pin in pins if not pin.startswith("numpy==")))
+    wanted = ("-e", ".[autograd,html,junit]", "pytest", "pytest-xdist", "hypothesis")
+    session.install("-c", str(constraints), *wanted)
+    session.run("harness", "--version")
+    session.run("harness", "break", "skip-unbroadcast", "--no-predict", silent=True)
+    session.run("harness", "check", "mul-swapped-operands")
+    tests = [f"tests/harness/{place}" for place in VERSIONED]
+    # One process: each would take as long to start as all of these tests take.
+    session.run("pytest", "-n", "0", *tests, "tests/packaging/test_upgrading.py", *session.posargs)
 
 
 @nox.session

@@ -376,6 +376,9 @@ def _own(code: CodeType) -> Sequence[object]:
         constant.co_qualname if isinstance(constant, CodeType) else _exact(constant)
         for constant in code.co_consts
     ]
+    if "__firstlineno__" in code.co_names:  # from 3.13 on, set by the body of a class
+        line = _exact(code.co_firstlineno)
+        constants = ["line" if constant == line else constant for constant in constants]
     return (
         code.co_code,
         constants,

@@ -63,7 +63,8 @@ def _move(tree: ast.AST, clean: ast.AST) -> None:
     for node in ast.iter_child_nodes(tree):
         place = places.get(node.name) if isinstance(node, _DefinitionNode) else None
         if place is None:
-            _shift(node, shift)
+            if isinstance(node, _BlockNode):  # not a decorator or an annotation, which come before
+                _shift(node, shift)
         elif isinstance(node, _DefinitionNode):
             shift = _last(place) - _last(node)
     for node in _definitions(tree):

@@ -20,6 +20,7 @@ from mmap import mmap
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from weakref import finalize
 
 import msgspec
 
@@ -324,7 +325,15 @@ def _open_file(path: Path) -> _OpenFile:
     except ValueError as error:
         connection.close()
         raise _CacheDamage(path, number, error) from None
-    return _OpenFile(connection, path, number)
+    opened = _OpenFile(connection, path, number)
+    finalize(opened, _close, connection, os.getpid())
+    return opened
+
+
+def _close(connection: sqlite3.Connection, process: int) -> None:
+    """Close a connection that nobody uses any more, which Python 3.13 would warn about."""
+    if os.getpid() == process:
+        connection.close()
 
 
 def _prepare_table(connection: sqlite3.Connection, path: Path) -> None:

@@ -180,7 +180,7 @@ def compute_in_fork(
 
 # ----- Descendants -----
 
-_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" and FORKS else None
 """Looked up once: doing it in each fork would copy a hundred pages of memory."""
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36

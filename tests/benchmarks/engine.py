@@ -1,6 +1,6 @@
 """Benchmarks of minigrad against other engines and against NumPy by hand.
 
-    python -m tests.benchmarks.engine [--only TEXT] [--quick]
+    python -m tests.benchmarks.engine [--only TEXT] [--quick] [--update]
 
 Each row runs in a process of its own, which loads only the two libraries of that row and has one
 thread. README.md says how a ratio is measured. A target that is missed is not an error: the status
@@ -34,6 +34,10 @@ from minigrad import Tensor
 from tests.benchmarks import contestants, problems
 
 ROOT = Path(__file__).parents[2]
+
+PAGE = ROOT / "docs" / "performance.md"
+BEGIN, END = "<!-- the table of tests.benchmarks.engine -->\n", "<!-- end -->\n"
+"""Around the part of the page that `--update` writes."""
 
 THREADS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
@@ -125,7 +129,11 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one round: a test, not a measurement")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name has TEXT in it")
     parser.add_argument("--row", choices=[row.name for row in ROWS], help=argparse.SUPPRESS)
+    parser.add_argument("--update", action="store_true", help=f"write the table to {PAGE.name}")
     options = parser.parse_args()
+    if options.update and (options.quick or options.only):
+        parser.error("--update needs a measurement of all rows: leave out --quick and --only")
+    load = os.getloadavg()[1]
     if options.row:
         row = next(row for row in ROWS if row.name == options.row)
         print(json.dumps(asdict(measure(row, options.quick))))
@@ -136,6 +144,9 @@ def main() -> int:
     if options.quick:
         console.print("one round each: whether it works, not how fast it is\n", style="bold")
     console.print(table(results))
+    if options.update:
+        text = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(replaced(text, markdown(results, load)), encoding="utf-8")
     return int(any(result.outcome not in ("measured", "skipped") for result in results.values()))
 
 
@@ -334,6 +345,25 @@ def table(results: dict[Row, Result]) -> Table:
         target = "" if row.target is None else f"{row.target:.3g}"
         shown.add_row(problem, row.against, *_costs(row, result), target, _verdict(row, result))
     return shown
+
+
+def markdown(results: dict[Row, Result], load: float) -> str:
+    """The table of the page, with the day, the machine and the versions; without targets."""
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    lines = [f"Measured on {day}, {machine()}; load {load:.0f}.", ""]
+    lines += ["| problem | against | minigrad | other | ratio |", "| --- | --- | --- | --- | --- |"]
+    for row, result in results.items():
+        memory = ", memory" if row.measure == "memory" else ""
+        costs = _costs(row, result) if result.outcome == "measured" else ("", "", result.outcome)
+        cells = (f"{row.title}, {row.dtype}{memory}", row.against, *costs)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def replaced(page: str, made: str) -> str:
+    """The page with another table. Raises ValueError if the markers are missing."""
+    before, rest = page[: page.index(BEGIN)], page[page.index(BEGIN) :]
+    return f"{before}{BEGIN}{made}{rest[rest.index(END) :]}"
 
 
 def _costs(row: Row, result: Result) -> tuple[str, str, str]:

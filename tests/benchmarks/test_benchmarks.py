@@ -3,6 +3,7 @@
 import ast
 import os
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,17 @@ import pytest
 from tests.benchmarks import words
 from tests.benchmarks.cohort import HANGING, HOSTILE, SUITES, is_assertion, weakened, write_course
 from tests.benchmarks.commands import watch
-from tests.benchmarks.engine import ROOT, ROWS, difference
+from tests.benchmarks.engine import (
+    BEGIN,
+    END,
+    PAGE,
+    ROOT,
+    ROWS,
+    Result,
+    difference,
+    markdown,
+    replaced,
+)
 
 
 def quick(command: str, *arguments: str) -> str:
@@ -30,6 +41,22 @@ def quick(command: str, *arguments: str) -> str:
     assert child.returncode == 0, child.stdout + child.stderr
     assert max(map(len, child.stdout.splitlines())) <= 80
     return child.stdout
+
+
+def test_a_measured_table_can_replace_the_one_on_the_page() -> None:
+    made = markdown({row: Result("skipped", "no library") for row in ROWS}, 1.0)
+    page = replaced(PAGE.read_text(encoding="utf-8"), made)
+    assert made in page
+    assert re.search(r"^Measured on \d{4}-\d\d-\d\d, .+; Python 3\.\d+\.\d+, numpy \d", made)
+    assert all(row.title in page for row in ROWS)
+    assert "## Mutants of rules" in page
+
+
+def test_only_the_table_on_the_page_is_replaced() -> None:
+    page = f"before\n{BEGIN}old\n{END}after\n"
+    assert replaced(page, "new\n") == f"before\n{BEGIN}new\n{END}after\n"
+    with pytest.raises(ValueError, match="not found"):
+        replaced("without a table", "new\n")
 
 
 @pytest.mark.parametrize(

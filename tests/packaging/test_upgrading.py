@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def progress(folder: Path, *options: str) -> Completed:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_events_of_a_progress_database_are_read(version: str, sample: Path) -> None:
-    with sqlite3.connect(sample / version / "progress.sqlite") as connection:
+    with closing(sqlite3.connect(sample / version / "progress.sqlite")) as connection:
         (rows,) = connection.execute("SELECT count(*) FROM events").fetchone()
     events = ProgressDatabase(sample / version / "progress.sqlite").read()
     assert len(events) == rows == EVENTS[version]

@@ -1,6 +1,6 @@
 """Commands where a process cannot fork: the same output, or one line that says why not.
 
-`LESS` also removes from Python what it lacks on Windows.
+`LESS` removes from Python what it lacks on Windows; the processes that it starts lack it too.
 """
 
 import os
@@ -15,16 +15,25 @@ from tests.harness.command import Completed, harness_process, light_program
 __all__ = ["folder"]
 
 LESS = """
-import os, signal, subprocess, sys, types
+import os, select, shutil, signal, subprocess, sys, tempfile, types
+import platformdirs.unix  # like `subprocess`, it is made for this system
 
-subprocess.signal = types.SimpleNamespace(**vars(signal))  # it is made for this system
-sys.modules["fcntl"] = sys.modules["resource"] = sys.modules["pwd"] = None
-for name in ("fork", "forkpty", "setsid", "setpgid", "killpg", "getuid", "WNOHANG"):
+subprocess.signal = types.SimpleNamespace(**vars(signal))
+subprocess.os = types.SimpleNamespace(**vars(os))
+for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog"):
+    sys.modules[name] = None
+for name in (
+    *("fork", "forkpty", "posix_spawn", "setsid", "setpgid", "killpg"),
+    *("getpgid", "waitid", "WNOHANG", "WEXITED", "WNOWAIT", "P_ALL", "WIFSIGNALED", "WTERMSIG"),
+    *("getuid", "geteuid", "getgid", "getegid", "chown", "mkfifo", "pread", "sysconf", "statvfs"),
+    *("sched_getaffinity", "nice", "O_CLOEXEC", "O_NONBLOCK", "pidfd_open", "memfd_create"),
+):
     delattr(os, name)
 for name in ("SIGKILL", "SIGCHLD", "SIGHUP", "SIGPIPE", "SIGXCPU", "SIGPROF", "SIGALRM"):
     delattr(signal, name)
-for name in ("setitimer", "pthread_sigmask", "sigtimedwait", "alarm"):
+for name in ("setitimer", "ITIMER_PROF", "pthread_sigmask", "sigtimedwait", "alarm"):
     delattr(signal, name)
+delattr(select, "poll")
 """
 """A `sitecustomize.py`."""
 
@@ -89,17 +98,18 @@ def run(
                 "start",
             )
         ),
-        *(pytest.param(command, marks=pytest.mark.slow) for command in ("html", "progress")),
+        *(pytest.param(command, marks=pytest.mark.slow) for command in ("html", "progress", "try")),
     ],
 )
 def test_a_command_does_the_same_without_fork(
     command: str,
     folder: Path,
     folder_of_few_pages: Path,
+    less: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     usual = run(command, folder, folder_of_few_pages, monkeypatch, "usual", {})
-    without = run(command, folder, folder_of_few_pages, monkeypatch, "without", {WITHOUT_FORK: "1"})
+    without = run(command, folder, folder_of_few_pages, monkeypatch, "without", less)
     assert timeless(without) == timeless(usual)
     assert "Traceback" not in without.stderr
 

@@ -99,9 +99,14 @@ def line(text: str) -> int:
     return next(i for i, row in enumerate(ENGINE.splitlines(), 1) if text in row)
 
 
+ASSERTION = (
+    'assert self.data.ndim == 9, "no"' if sys.version_info[:2] == (3, 12) else "self.data.ndim == 9"
+)
+"""Where Python says that an assertion failed: only 3.12 does not say that it was the condition."""
+
 FORWARD: dict[str, tuple[Raiser, str, str]] = {
     "refuse": ("statement", 'raise ValueError("no")', 'raise ValueError("no")'),
-    "assure": ("statement", "assert self.data.ndim", "self.data.ndim == 9"),
+    "assure": ("statement", "assert self.data.ndim", ASSERTION),
     "misspell": ("engine", "{self.nothing}", "self.nothing"),
     "pass_on": ("engine", "self.data.reshape(7, 7)", "self.data.reshape(7, 7)"),
     "refuse_at_length": ("statement", "raise TypeError(", 'raise TypeError( "no" )'),

@@ -1,11 +1,13 @@
 """Rewritten files are compiled with the positions of the clean ones, and to the same code."""
 
+import ast
 from collections.abc import Iterator
 from types import CodeType
 
 import pytest
 
 from harness.engines.loading import differ
+from harness.grade.plan import _move as move
 from harness.grade.plan import compile_in_place, plan_grading
 from harness.grade.protocol import unpack
 from harness.runs.cache import open_cache
@@ -90,6 +92,25 @@ def test_definitions_begin_where_the_clean_file_has_them() -> None:
     longer = compile(LONGER, "file.py", "exec")
     assert first_lines(compile_in_place(CLEAN, LONGER, "file.py")) < first_lines(longer)
     assert first_lines(compile_in_place(CLEAN, CLEAN, "file.py")) == first_lines(clean)
+
+
+ANNOTATED = """
+@functools.cache
+def outer(x: int) -> int:
+    def inner(x: int) -> int:
+        return x
+    return inner(x)
+"""
+
+
+def test_what_comes_before_a_body_stays_on_its_line() -> None:
+    """Otherwise, Python 3.12 compiles the definition to other code."""
+    tree, clean = ast.parse(ANNOTATED.replace("return x", "x = x\n        return x")), ANNOTATED
+    outer = tree.body[0]
+    assert isinstance(outer, ast.FunctionDef)
+    move(tree, ast.parse(clean))
+    assert outer.returns is not None
+    assert [outer.decorator_list[0].lineno, outer.lineno, outer.returns.lineno] == [2, 3, 3]
 
 
 @pytest.mark.parametrize("page_id", SOME)

@@ -216,7 +216,7 @@ def test_a_measurement_without_memory_is_not_cached(tmp_path: Path) -> None:
 
 def test_a_run_that_cannot_be_read_is_run_again(tmp_path: Path) -> None:
     first = run_cached(tiny_job(), Cache(tmp_path / "runs"))
-    with sqlite3.connect(tmp_path / "runs") as file:
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs")) as file, file:
         file.execute("UPDATE results SET row = x'c1'")
     again = run_cached(tiny_job(), Cache(tmp_path / "runs"))
     assert [run.gradients for run in again] == [run.gradients for run in first]
@@ -240,7 +240,7 @@ def holes_in_it(path: Path) -> None:
 
 
 def another_table(path: Path) -> None:
-    with sqlite3.connect(path) as file:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
         file.execute("DROP TABLE results")
         file.execute("CREATE TABLE results (name TEXT)")
     file.close()
@@ -252,7 +252,7 @@ def test_a_damaged_store_is_put_aside_with_one_warning_and_made_anew(
 ) -> None:
     path = tmp_path / "runs"
     Cache(path).put(RUNS, KEPT)
-    with sqlite3.connect(path) as file:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     file.close()
     damage(path)
@@ -323,7 +323,7 @@ def test_a_locked_store_is_waited_for_once(
     Cache(path).put(RUNS, {})
     monkeypatch.setattr(cache_module, "PATIENCE", 0.01)
     cache = Cache(path)
-    with sqlite3.connect(path) as other:
+    with contextlib.closing(sqlite3.connect(path)) as other, other:
         other.execute("BEGIN EXCLUSIVE")
         cache.put(RUNS, KEPT)
         assert cache.get(RUNS, KEPT) == KEPT
@@ -341,7 +341,7 @@ def test_processes_that_share_a_damaged_store_speak_of_it_once(
     first, second = Cache(path), Cache(path)
     first.put(RUNS, KEPT)
     assert second.get(RUNS, KEPT) == KEPT
-    with sqlite3.connect(path) as file:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     file.close()
     holes_in_it(path)
