@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -88,6 +89,8 @@ def rule_mutants(pages: Iterable[Page], rules: Sequence[Rule], engine: Engine) -
         for page, write, patch in patches:
             for function, line, patched in mutations(patch, rule, text):
                 site = patched.sites[0]
+                if _is_foreign(page, rule, site.after, text):
+                    continue
                 key = rule.file, blank.without_lines(patched.codes[rule.file])
                 if key not in found:
                     is_whole = rule.name.rpartition(".")[2] == function.name
@@ -106,6 +109,21 @@ def rule_mutants(pages: Iterable[Page], rules: Sequence[Rule], engine: Engine) -
                     found[key] = Mutant(page, files, name, change)
     ordered = sorted(found.values(), key=lambda one: (one.files.file, one.files.line, one.name))
     return list(_numbered(ordered))
+
+
+def _is_foreign(page: Page, rule: Rule, after: str, text: str) -> bool:
+    """Whether a change that needs a library uses an attribute that only its objects have.
+
+    In a rule of another form, it would only crash: an attribute counts as known if the file uses
+    it, too.
+    """
+    needs = page.front_as(Operator).needs
+    if not needs or LIBRARIES.get(rule.form) in needs:
+        return False
+    return not set(_ATTRIBUTE.findall(after)) <= set(_ATTRIBUTE.findall(text))
+
+
+_ATTRIBUTE = re.compile(r"\.([^\W\d]\w*)")
 
 
 class _Blank:

@@ -16,6 +16,7 @@ import pytest
 from harness.engines.rule_files import locate_rules
 from harness.grade.rule_mutants import operators, rule_mutants, rules_of
 from harness.pages.catalogue import open_catalogue
+from harness.rules import find_rules
 from tests.harness.plugin.process import ALONE, ROOT, Result, run_pytest
 from tests.harness.report.published import Sarif
 
@@ -210,6 +211,18 @@ def test_verdicts_equal_those_of_fresh_processes(engine: Result, tmp_path: Path)
         done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
         assert (done.returncode == 1) == (engine.fates[mutant.id] == "killed"), mutant.id
         shutil.rmtree(folder)
+
+
+def test_what_only_tensors_of_pytorch_have_is_written_in_no_other_rule() -> None:
+    """There, `detach` would raise, which any test notices."""
+    found = {}
+    for name in ("engine.py", "torch_rules.py"):
+        target = locate_rules(str(EXAMPLES / name))
+        rules = find_rules({name: target.engine.sources[name]})
+        mutants = rule_mutants(operators(open_catalogue()), rules, target.engine)
+        found[name] = [m.id for m in mutants if m.id.startswith("cotangent-detached")]
+    assert found["engine.py"] == []
+    assert len(found["torch_rules.py"]) > 1
 
 
 # ----- PyTorch -----
