@@ -218,7 +218,7 @@ def test_what_only_tensors_of_pytorch_have_is_written_in_no_other_rule() -> None
     found = {}
     for name in ("engine.py", "torch_rules.py"):
         target = locate_rules(str(EXAMPLES / name))
-        rules = find_rules({name: target.engine.sources[name]})
+        rules = find_rules({file: target.engine.sources[file] for file in target.files})
         mutants = rule_mutants(operators(open_catalogue()), rules, target.engine)
         found[name] = [m.id for m in mutants if m.id.startswith("cotangent-detached")]
     assert found["engine.py"] == []
