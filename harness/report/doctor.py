@@ -500,7 +500,8 @@ def _show_breaks(console: Screen, diagnosis: Diagnosis) -> None:
         [(i.break_, f"{_places(i)}; {counted(len(i.probes), 'probe')}") for i in usable],
     )
     if unjudged := by_kind[Applicability.UNJUDGED]:
-        _say(console, f"{len(unjudged)} have a site, but no probe that can judge them:")
+        have, them = ("has", "it") if len(unjudged) == 1 else ("have", "them")
+        _say(console, f"{len(unjudged)} {have} a site, but no probe that can judge {them}:")
         rows = [(item.break_, f"{_places(item)}; {item.reason}") for item in unjudged]
         _show_table(console, rows)
     for kind, title in (
