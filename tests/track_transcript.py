@@ -29,7 +29,7 @@ ANSWERS = {
     "skip-unbroadcast": ["d", "c", "1", "c", "s", "s", "s", "s", "0.4", "c", "0.152", "c"],
     "softmax-no-max-shift": ["d", "d", "s", "c", "nan"],
     "mse-target-broadcast": ["c", "0", "0", "d", "d"],
-    "no-zero-grad-in-loop": ["n", "s", "s", "1", "24.4", "s", "s", "d"],
+    "no-zero-grad-in-loop": ["n", "s", "s", "1", "24.4", "s", "s", "s", "d"],
     "loss-falls": [],
 }
 """What is typed on each page of the track."""
