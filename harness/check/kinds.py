@@ -74,8 +74,9 @@ def _check_report(page: Page, exhibit: Exhibit, report: MythReport) -> Iterator[
         yield Finding(page.path, line, problem, "find out which of the two is wrong")
     for number, asked in enumerate(report.questions, start=1):
         if asked.answer is None or (asked.choices and asked.answer not in asked.choices):
-            problem = f"question {number} is answered by {asked.answer or 'no word of the output'}"
-            remedy = "`answer` is the line and the word of the output, and one of the choices"
+            answer = asked.answer or "not a word of the output"
+            problem = f"the answer to question {number} is {answer}"
+            remedy = "set `answer` to the line and the word of one of the choices in the output"
             yield Finding(page.path, page.line_of("ask", number - 1, "answer"), problem, remedy)
 
 

@@ -36,7 +36,7 @@ def html(
         typer.Option(
             "--site",
             metavar="DIR",
-            help="Write a static site instead: every break, in each language, a file a page.",
+            help="Write a static site instead: every break, in each language, one file per page.",
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All breaks of the catalogue.")] = False,

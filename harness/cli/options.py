@@ -66,7 +66,7 @@ NoCache = Annotated[bool, typer.Option("--no-cache", help="Run everything, and s
 Lang = Annotated[
     str | None,
     typer.Option(
-        "--lang", metavar="CODE", help="The language, such as `es`; by default the locale's."
+        "--lang", metavar="CODE", help="The language, such as `es`; by default that of the locale."
     ),
 ]
 HtmlLang = Annotated[
@@ -74,7 +74,7 @@ HtmlLang = Annotated[
     typer.Option(
         "--lang",
         metavar="CODE",
-        help="The language of HTML and of errors, such as `es`; by default the locale's.",
+        help="The language of HTML and of errors, such as `es`; by default that of the locale.",
     ),
 ]
 ErrorLang = Annotated[
@@ -82,7 +82,7 @@ ErrorLang = Annotated[
     typer.Option(
         "--lang",
         metavar="CODE",
-        help="The language of help and errors, such as `es`; by default the locale's.",
+        help="The language of help and errors, such as `es`; by default that of the locale.",
     ),
 ]
 Probes = Annotated[

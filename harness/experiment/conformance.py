@@ -232,7 +232,8 @@ def _fit(
     own = correct[loss]
     if own.failure and is_copy and not run.failure:
         reason = message(
-            "it is accepted; minigrad refuses it: {failure}", failure=own.failure.sentence
+            "the engine accepts it, but minigrad refuses it: {failure}",
+            failure=own.failure.sentence,
         )
         return Fit(run.probe, "bug", reason, "guard-lost")
     if own.failure and probe.refused:

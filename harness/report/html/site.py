@@ -58,7 +58,7 @@ def require_folder(folder: Path, names: Iterable[str]) -> None:
     if others and not _is_own(folder / STYLE):
         raise UsageError(
             message("{folder} contains files that breaklab did not write", folder=folder),
-            "name a folder that is new, empty, or an earlier site",
+            "name a folder that is new or empty, or contains an earlier site",
         )
     for name in names:
         file = folder / name

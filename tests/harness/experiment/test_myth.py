@@ -495,7 +495,7 @@ def test_a_question_is_answered_by_a_word_that_the_program_prints(
 def test_a_question_without_a_word_that_answers_it_is_found(answer: str, tmp_path: Path) -> None:
     text = asked(answer)
     (finding,) = found(tmp_path, text)
-    assert finding.problem.startswith("question 1 is answered by ")
+    assert finding.problem.startswith("the answer to question 1 is ")
     assert text.splitlines()[finding.line - 1] == f"answer = {answer}"
 
 

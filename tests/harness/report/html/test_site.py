@@ -90,7 +90,7 @@ def test_a_folder_with_other_files_is_refused_before_anything_is_run(tmp_path: P
     refused = harness("html", "--site", str(tmp_path))
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"{tmp_path} contains files that breaklab did not write" in refused.stderr
-    assert "name a folder that is new, empty, or an earlier site" in refused.stderr
+    assert "name a folder that is new or empty, or contains an earlier site" in refused.stderr
     assert files_in(tmp_path) == {"thesis.tex": b"mine"}
 
 
