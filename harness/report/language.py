@@ -71,7 +71,7 @@ def open_language(code: str | None) -> Language:
     if code == "en":
         return ENGLISH
     if code not in available:
-        remedy = message("--lang takes en or one of {languages}", languages=", ".join(available))
+        remedy = message("--lang is one of {languages}", languages=", ".join(["en", *available]))
         raise UsageError(message("no language `{code}`", code=code), remedy)
     text = (Path(__file__).parent / f"{code}.toml").read_text(encoding="utf-8")
     return Language(code, read_translations(text))

@@ -133,7 +133,7 @@ def test_show_and_break_are_in_spanish_by_option_or_locale() -> None:
     assert "corrupción silenciosa" in full.stdout
     other = harness("show", "skip-unbroadcast", "--lang", "xx")
     assert (other.returncode, other.stdout) == (2, "")
-    assert "--lang takes en or one of es" in other.stderr
+    assert "--lang is one of en, es" in other.stderr
 
 
 def test_json_is_english_unless_another_language_is_asked_for() -> None:

@@ -279,7 +279,7 @@ def test_the_locale_decides(
 
 
 def test_a_language_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(UsageError, match=r"no language `xx`\n.*en or one of es"):
+    with pytest.raises(UsageError, match=r"no language `xx`\n.*one of en, es"):
         open_language("xx")
 
 
