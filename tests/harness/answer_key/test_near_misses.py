@@ -395,14 +395,14 @@ DIVERGENCES: list[tuple[str, dict[str, Op]]] = [
     ("the forward pass of `double` gave the value", off_by("double", 1e-9)),
     ("the forward pass of `mul` gave", off_by("mul", 1e-9) | off_by("double", 1.0)),
     (
-        "`double` passed operand 0 (`mul`) the cotangent",
+        "`double` passed operand 0 (`mul`) the gradient",
         with_rule("double", lambda g, _: (but(2 * g, 2.001),)),
     ),
     (
-        "`mul` passed operand 1 (y) the cotangent",
+        "`mul` passed operand 1 (y) the gradient",
         with_rule("mul", lambda g, a, b: (g * b, but(g * a, 9.0))),
     ),
-    ("`sub` passed operand 1 (x) the cotangent", with_rule("sub", lambda g, *_: (g, g))),
+    ("`sub` passed operand 1 (x) the gradient", with_rule("sub", lambda g, *_: (g, g))),
     ("None", {}),
     ("None", off_by("double", 1e-15)),
     ("None", with_rule("mul", lambda g, a, b: (b * g * (1 + 1e-15), a * g))),

@@ -289,7 +289,7 @@ def test_the_track_ends_with_what_comes_after_it() -> None:
     """It begins with its last unread page, a myth; then come the questions, which are skipped."""
     myth = next(page for page in TRACK if CATALOGUE.page(page).front.kind == "myth")
     read(*(page for page in TRACK if page != myth))
-    done = dialogue(["start"])
+    done = dialogue(["start"], [CTRL_D])
     assert done.status == 0
     assert f"Page {TRACK.index(myth) + 1} of {len(TRACK)}" in done.shown
     assert "You have done the whole track." in done.lines
@@ -300,7 +300,7 @@ def test_the_track_ends_with_what_comes_after_it() -> None:
 def test_the_track_keeps_the_language_of_the_option() -> None:
     myth = next(page for page in TRACK if CATALOGUE.page(page).front.kind == "myth")
     read(*(page for page in TRACK if page != myth))
-    done = dialogue(["start", "--lang", "es"])
+    done = dialogue(["start", "--lang", "es"], [CTRL_D])
     assert done.status == 0
     assert f"{myth}, un mito" in done.shown
 
