@@ -154,7 +154,7 @@ def test_a_grade_is_in_spanish(
     if result is MIXED:
         assert "Se detectan 2 de 6 roturas de minigrad" in done.stdout
         assert "<td>Perder el menos del segundo operando</td>" in done.stdout
-        assert 'ninguna prueba la alcanza' in done.stdout
+        assert "ninguna prueba la alcanza" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["matrix", "doctor"])
