@@ -63,7 +63,7 @@ class BreakUndoer:
     def explain(self, root: Root) -> Explanation:
         """Return the breaks whose undoing makes most of the wrong probes right.
 
-        The first repair that makes all of the finding's probes right is not looked behind.
+        The search ends with a repair that makes all of the finding's probes right.
         """
         observed, judging = self._observed, [name for name in root.probes if self._is_shown(name)]
         explained: list[tuple[frozenset[str], Repair]] = []
