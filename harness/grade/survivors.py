@@ -22,6 +22,7 @@ from harness.grade.processes import Processes
 from harness.grade.protocol import Ended
 from harness.grade.reasons import reason_of
 from harness.grade.suite import BreakResult, Reason, ReasonKind
+from harness.runs.facts import Fact, is_possible
 
 PATIENCE = 30.0
 """Seconds that finding all reasons may take, in addition to what the grading took. Afterwards, the
@@ -36,6 +37,9 @@ STAGES: Mapping[ReasonKind, Stage] = {
 
 WORDS, MOST_POSITIONS = ("returned", "saved_tensors", "global", "keys"), 10
 """Words, and the number of positions, that occur in names beside those of the engine."""
+
+_WORD, _NAME = re.compile(r"\w+"), re.compile(r"[\w.,'\[\]{} ]*")
+"""A word, and the name of an argument: `a`, `ctx.saved[0]`, `self.cache['x']`, or two of these."""
 
 _MOST_TRACED, _FIRST_TRACED = 50, 3
 """The number of tests in which the values inside are compared, and how many of them come first."""
@@ -67,7 +71,7 @@ class Explaining:
         self.plan, self.processes, self.names, self.counted = plan, processes, names, counted
         self.mutants = {mutant.id: mutant for mutant in plan.breaks}
         texts = " ".join(plan.engine.sources.values())
-        self.words = {*re.findall(r"\w+", texts), *WORDS, *map(str, range(MOST_POSITIONS))}
+        self.words = {*_WORD.findall(texts), *WORDS, *map(str, range(MOST_POSITIONS))}
         """The words that the name of an argument may consist of."""
         now = time.perf_counter()
         self.end = now + (now - start) + PATIENCE
@@ -100,15 +104,17 @@ class Explaining:
             return reason_of(None, self.names)
         comparison = self.processes.compare(codes, tests, seconds)
         if comparison is not None and comparison.common:
-            comparison.common = {fact for fact in comparison.common if self._is_own(fact[1])}
+            comparison.common = {fact for fact in comparison.common if self._is_own(fact)}
         return reason_of(comparison, self.names, is_bug=True)
 
-    def _is_own(self, argument: str) -> bool:
-        """Whether a name of an argument is made of words in the engine's files.
+    def _is_own(self, fact: Fact) -> bool:
+        """Whether calls can have a property, of an argument named by words in the engine's files.
 
         A suite may have put others there: see `harness.grade.feedback`.
         """
-        return all(word in self.words for word in re.findall(r"\w+", argument))
+        argument = fact[1]
+        is_name = is_possible(fact) and _NAME.fullmatch(argument)
+        return bool(is_name) and all(word in self.words for word in _WORD.findall(argument))
 
     # ----- Where the reason is not known -----
     #

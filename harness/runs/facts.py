@@ -39,6 +39,18 @@ Fact = tuple[PropertyKind, str]
 NOT_RUN: Fact = ("not-run", "")
 """The property of calls that do not run the changed code; of the others, only None explains it."""
 
+_OF_ALL: frozenset[PropertyKind] = frozenset(
+    {"equal-shapes", "not-run", "all-require-grad", "contiguous"}
+)
+_OF_ALL_OR_ONE: frozenset[PropertyKind] = frozenset({"no-gradient", "square"})
+
+
+def is_possible(fact: Fact) -> bool:
+    """Whether a property may have this name, or none: `facts_of` gives no other ones."""
+    kind, name = fact
+    return kind in _OF_ALL_OR_ONE or (kind in _OF_ALL) == (not name)
+
+
 MOST_EQUAL = 5
 """The number of equal arrays of which all pairs are properties."""
 

@@ -155,6 +155,9 @@ def forge():
     [
         ({"wrong": (0, 7), "common": {("ones", "whispered")}}, "assertion"),
         ({"common": {("ones", "whispered"), ("zeros", "requires_grad")}}, "inputs"),
+        ({"common": {("one-element", ""), ("none", "")}}, "inputs"),
+        ({"common": {("equal-shapes", "a"), ("not-run", "b")}}, "inputs"),
+        ({"common": {("zeros", "`a\\n\\x1b"), ("one-element", "<a>")}}, "inputs"),
         ({"calls": MOST_CALLS + 1}, "not-measured"),
         ({"common": {("whispered", "a")}}, "not-measured"),
         ({"wrong": (99, 1)}, "not-measured"),
@@ -171,7 +174,9 @@ def test_a_suite_that_forges_its_reason_spoils_only_that(
     reason = found.breaks[0].reason
     assert reason is not None
     assert reason.kind == kind
-    assert "whispered" not in render(disclose(found, "names"), "json")
+    assert reason.common == []
+    for form in FORMATS:
+        assert "whispered" not in render(disclose(found, "names"), form)
 
 
 def test_a_process_that_is_not_blind_leaves_the_verdicts_alone(tmp_path: Path) -> None:
