@@ -79,8 +79,7 @@ class BreakUndoer:
         if not explained:
             return Explanation((), frozenset())
         names, repair = max(explained, key=lambda item: len(item[0]))
-        best = {page.id: page for same, item in explained if same == names for page in item.pages}
-        return Explanation(tuple(best.values())[:MOST_NAMED], names, site=repair.site)
+        return Explanation(repair.pages[:MOST_NAMED], names, site=repair.site)
 
     def _near(self, probe: str) -> Iterator[Repair]:
         """Yield the repairs of functions that a probe calls, as many as are tried."""
