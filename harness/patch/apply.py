@@ -41,6 +41,14 @@ class Patched:
     codes: Mapping[str, CodeType] = field(default_factory=dict, repr=False)
     """The files that the patch changes, compiled, each with its own path."""
 
+    @property
+    def line(self) -> int:
+        """The line of the first change, in the original text."""
+        site = self.sites[0]
+        blank = len(site.before) - len(site.before.lstrip())
+        source = read_source(self.originals[site.file])
+        return source.line_of(site.origin[0] + (blank if site.before.strip() else 0))
+
     def diff(self) -> str:
         """The unified diff of the engine's code, with three lines of context."""
         out: list[str] = []
