@@ -43,7 +43,7 @@ class Alike(msgspec.Struct, frozen=True):
     only_in: str = ""
     """The op outside which the engine does not behave like it; empty if it does everywhere."""
     is_undone: bool = False
-    """Whether the finding is right once the break is undone at the finding's site."""
+    """Whether the break is undone at the finding's site, which makes most of its probes right."""
 
 
 class Defect(msgspec.Struct, frozen=True):
@@ -58,11 +58,12 @@ class Defect(msgspec.Struct, frozen=True):
     evidence: Message
     """The numbers on that probe, or the failure."""
     site: SiteReport | None
-    """The function that these probes run and other probes run least, if there is one."""
+    """Where a break is undone; else the function that these probes run and other probes run least,
+    if there is one."""
     probes: list[str]
     """The other probes that show it."""
     alike: list[Alike]
-    """The breaks that give the same wrong numbers on minigrad."""
+    """The breaks that give the same wrong numbers on minigrad, or are undone."""
     is_partial: bool = False
     """Whether most of the probes that use the op are right: it is wrong on some inputs only."""
 

@@ -7,6 +7,7 @@ process, or from applying a page's patch to its source.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -19,7 +20,7 @@ from harness.core.message import EMPTY, Message, verbatim
 from harness.core.report import SiteReport
 from harness.doctor.defects import Defect, find_defects
 from harness.doctor.roots import changes_leaves, runs_site, shape_of
-from harness.engines.engine import OUR_ENGINE, Engine, find_engine
+from harness.engines.engine import OUR_ENGINE, Dialect, Engine, find_engine
 from harness.engines.survey import CallingDoubt, Reducer, ShapeChange, doubt_of
 from harness.experiment.baseline import Baseline, Context, OpenContext
 from harness.experiment.conformance import SECOND_BACKWARD, Fit, fit
@@ -202,14 +203,23 @@ def called_as_minigrad(engine: Engine) -> Engine:
     """Return the engine, called without an adapter if it has every name that minigrad exports.
 
     An adapter brings layers, losses and an optimizer of its own. In a copy of minigrad, those of
-    the engine are run, and so are its data loaders, metrics and models.
+    the engine are run, and so are its data loaders, metrics and models. A copy whose tensors have
+    other names, such as `t.gradient`, still needs the adapter.
     """
     ours = find_engine()
+    if not _words_called(ours.dialect) <= _words_called(engine.dialect):
+        return engine
     file = f"{engine.dialect.module.partition('.')[0]}/__init__.py"
     exported = _names_bound(ours.sources[f"{OUR_ENGINE}/__init__.py"])
     if not exported <= _names_bound(engine.sources.get(file, "")):
         return engine
     return replace(engine, dialect=replace(ours.dialect, module=file.partition("/")[0]))
+
+
+def _words_called(dialect: Dialect) -> set[str]:
+    """Return the words of the expressions that make a tensor, read it, and run a backward pass."""
+    used = dialect.leaf, dialect.value, dialect.gradient, dialect.backward
+    return set(re.findall(r"\w+", " ".join(used)))
 
 
 def _names_bound(text: str) -> set[str]:

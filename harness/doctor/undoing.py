@@ -19,7 +19,6 @@ from functools import cached_property
 from harness.core.errors import BreaklabError
 from harness.core.report import SiteReport
 from harness.core.run import Run
-from harness.core.site import Site
 from harness.doctor.matching import MOST_NAMED, Explanation, Observed, same_result
 from harness.doctor.roots import Root, runs_site
 from harness.engines.engine import Engine
@@ -79,8 +78,7 @@ class BreakUndoer:
         if not explained:
             return Explanation((), frozenset())
         names, repair = max(explained, key=lambda item: len(item[0]))
-        best = {page.id: page for same, item in explained if same == names for page in item.pages}
-        return Explanation(tuple(best.values())[:MOST_NAMED], names, site=repair.site)
+        return Explanation(repair.pages[:MOST_NAMED], names, site=repair.site)
 
     def _near(self, probe: str) -> Iterator[Repair]:
         """Yield the repairs of functions that a probe calls, as many as are tried."""
@@ -99,7 +97,8 @@ class BreakUndoer:
         for page in sorted(pages, key=_level):
             for patched in _undone(page, engine):
                 key = frozenset(patched.sources.items())
-                site = _original(patched.sites[0], engine)
+                first = patched.sites[0]
+                site = SiteReport(first.file, patched.line, first.scope)
                 others = found[key].pages if key in found else ()
                 if page not in others:
                     found[key] = Repair(engine.patched(patched), site, (*others, page))
@@ -151,9 +150,3 @@ def _undone(page: Page, engine: Engine) -> Iterator[Patched]:
 def _level(page: Page) -> int:
     assert isinstance(page.front, Break)
     return page.front.level
-
-
-def _original(site: Site, engine: Engine) -> SiteReport:
-    """Return a site's place in the engine as it is."""
-    text = engine.sources[site.file].encode()
-    return SiteReport(site.file, text[: site.origin[0]].count(b"\n") + 1, site.scope)

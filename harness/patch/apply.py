@@ -41,6 +41,14 @@ class Patched:
     codes: Mapping[str, CodeType] = field(default_factory=dict, repr=False)
     """The files that the patch changes, compiled, each with its own path."""
 
+    @property
+    def line(self) -> int:
+        """The line of the first change, in the original text."""
+        site = self.sites[0]
+        blank = len(site.before) - len(site.before.lstrip())
+        source = read_source(self.originals[site.file])
+        return source.line_of(site.origin[0] + (blank if site.before.strip() else 0))
+
     def diff(self) -> str:
         """The unified diff of the engine's code, with three lines of context."""
         out: list[str] = []
@@ -91,7 +99,7 @@ def apply_at_one(patch: Patch, sources: Mapping[str, str]) -> Iterator[Patched]:
     found = [_find(hunk, sources) for hunk in patch.hunks]
     for matches in islice(product(*found), MOST_BINDINGS):
         with suppress(HunkError):
-            yield _changed(matches, sources)
+            yield _changed(matches, sources, whole=False)
 
 
 def apply_at_each(
@@ -215,13 +223,15 @@ def _definition_lines(
 # ----- changing -----
 
 
-def _changed(matches: Sequence[FileMatch], sources: Mapping[str, str]) -> Patched:
+def _changed(
+    matches: Sequence[FileMatch], sources: Mapping[str, str], *, whole: bool = True
+) -> Patched:
     """Return all files with these matches changed."""
     changed, codes, sites = dict(sources), dict[str, CodeType](), list[Site]()
     for file in sources:
         in_file = [match for match in matches if match.file == file]
         if in_file:
-            changed[file], codes[file], new_sites = _change(file, in_file)
+            changed[file], codes[file], new_sites = _change(file, in_file, whole=whole)
             sites += new_sites
     return Patched(changed, tuple(sites), dict(sources), codes)
 

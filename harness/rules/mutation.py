@@ -14,7 +14,7 @@ from harness.patch.portable import loosen
 from harness.patch.reader import read_source
 from harness.patch.scope import Scope
 from harness.patch.side import quiet_parse
-from harness.patch.tree import Node, Source
+from harness.patch.tree import Node
 from harness.rules.rule import Rule, RuleFunction
 
 SCOPES = ("rule.backward", "rule.forward", "rule")
@@ -38,7 +38,7 @@ def mutations(patch: Patch, rule: Rule, text: str) -> Iterator[tuple[RuleFunctio
     A change that gives the same values to the same names, as from `a, b = zero, zero` to
     `b, a = zero, zero`, is left out. Raises what `apply_at_each` raises.
     """
-    source, nodes = _functions_of(text)
+    nodes = _functions_of(text)
     for function in rule.functions:
         root = nodes.get(function.start)
         if root is None:
@@ -51,7 +51,7 @@ def mutations(patch: Patch, rule: Rule, text: str) -> Iterator[tuple[RuleFunctio
         for patched in apply_at_each(own, rule.file, text, roots):
             pairs = _assigned(patched.sites[0].before)
             if pairs is None or pairs != _assigned(patched.sites[0].after):
-                yield function, _line(patched, source), patched
+                yield function, patched.line, patched
 
 
 def _assigned(code: str) -> list[tuple[str, str]] | None:
@@ -71,11 +71,9 @@ def _assigned(code: str) -> list[tuple[str, str]] | None:
 
 
 @lru_cache(maxsize=16)
-def _functions_of(text: str) -> tuple[Source, dict[int, Node]]:
-    """Return a file's tree, and its functions by their offsets."""
-    source = read_source(text)
-    nodes = {node.start: node for node in source.root.walk() if node.kind in _FUNCTIONS}
-    return source, nodes
+def _functions_of(text: str) -> dict[int, Node]:
+    """Return the functions of a file, by their offsets."""
+    return {node.start: node for node in read_source(text).root.walk() if node.kind in _FUNCTIONS}
 
 
 @lru_cache(maxsize=1024)
@@ -87,10 +85,3 @@ def _own(patch: Patch, cotangents: tuple[str, ...]) -> Patch:
 _FUNCTIONS = ("FunctionDef", "Lambda")
 _NO_COTANGENT = "__no_cotangent__"
 """A name that no code contains: a function without a cotangent has no site of `$cotangent`."""
-
-
-def _line(patched: Patched, source: Source) -> int:
-    """Return the line of the first change in the original text."""
-    site = patched.sites[0]
-    blank = len(site.before) - len(site.before.lstrip())
-    return source.line_of(site.origin[0] + (blank if site.before.strip() else 0))

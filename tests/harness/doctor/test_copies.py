@@ -1,5 +1,6 @@
 """A copy of minigrad under another name: its losses, data and refusals are examined, too."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ def test_an_engine_with_every_name_of_minigrad_is_called_without_an_adapter(
 ) -> None:
     assert copy(tmp_path).dialect.kind is None
     other = Engine("engine", ADAPTED, tmp_path, {"engine.py": SOUND}, foreign=True)
+    assert called_as_minigrad(other) is other
+
+
+def test_a_copy_whose_tensors_have_other_names_keeps_its_adapter(tmp_path: Path) -> None:
+    renamed = replace(ADAPTED, gradient="t.gradient")
+    other = replace(copy(tmp_path), dialect=renamed)
     assert called_as_minigrad(other) is other
 
 
