@@ -7,9 +7,11 @@ file says itself that breaklab wrote it, so no file of anyone else is ever repla
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from markupsafe import Markup
@@ -29,6 +31,7 @@ from harness.report.html.document import (
     Place,
     document,
     entry_of,
+    families,
     primer_entry,
     static,
 )
@@ -44,12 +47,19 @@ _MARK = b'content="breaklab"', b"/* breaklab"
 _BEGINNING = 2000
 
 
-def require_folder(folder: Path, names: Iterable[str]) -> None:
+def require_folder(folder: Path, names: Sequence[str]) -> None:
     """Check that a folder is new, empty, or a site of breaklab, before files with these names come.
 
     Files whose name begins with a dot may be there, such as those of Git. Raises UsageError if
-    other files are there, and EnvironmentProblem if the folder cannot be read or made.
+    other files are there or two files have one name, and EnvironmentProblem if the folder cannot be
+    read or made.
     """
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise UsageError(
+            message("two files of the site would have the name {name}", name=name),
+            "a page cannot be called `index` or `page-0`: rename it, or name other pages",
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = any(not file.name.startswith(".") for file in folder.iterdir())
@@ -107,7 +117,7 @@ class Site:
     languages: Mapping[str, Language]
     """By their codes; the first one is that of the folder itself, others have a folder each."""
 
-    @property
+    @cached_property
     def ids(self) -> list[str]:
         """The pages that have a file, in the order in which they follow one another."""
         known = {page.id for page in self.pages if isinstance(page.front, Break)}
@@ -169,11 +179,7 @@ class Site:
             entries = _of(titles, [*unit.pages, *unit.exercises])
             groups.append(Group(entries, unit.title, unit.idea))
         listed = {*track, *self._in_units}
-        families: dict[str, list[Entry]] = {}
-        for entry in titles.values():
-            if entry.id not in listed:
-                families.setdefault(entry.words, []).append(entry)
-        groups += [Group(entries, family) for family, entries in families.items()]
+        groups += families(entry for entry in titles.values() if entry.id not in listed)
         return [group for group in groups if group.entries]
 
     def titles(self, code: str, shown: Iterable[Page]) -> dict[str, Entry]:
