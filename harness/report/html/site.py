@@ -46,13 +46,15 @@ _MARK = b'content="breaklab"', b"/* breaklab"
 
 _BEGINNING = 2000
 
+_OTHER_FOLDER = message("name a folder that is new or empty, or contains an earlier site")
+
 
 def require_folder(folder: Path, names: Sequence[str]) -> None:
     """Check that a folder is new, empty, or a site of breaklab, before files with these names come.
 
     Files whose name begins with a dot may be there, such as those of Git. Raises UsageError if
-    other files are there or two files have one name, and EnvironmentProblem if the folder cannot be
-    read or made.
+    other files are there, a file has the place of a folder, or two files have one name, and
+    EnvironmentProblem if the folder cannot be read or made.
     """
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
@@ -60,6 +62,9 @@ def require_folder(folder: Path, names: Sequence[str]) -> None:
             message("two files of the site would have the name {name}", name=name),
             "a page cannot be called `index` or `page-0`: rename it, or name other pages",
         )
+    for place in dict.fromkeys([folder, *((folder / name).parent for name in names)]):
+        if os.path.lexists(place) and not place.is_dir():
+            raise UsageError(message("{folder} is not a folder", folder=place), _OTHER_FOLDER)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = any(not file.name.startswith(".") for file in folder.iterdir())
@@ -68,7 +73,7 @@ def require_folder(folder: Path, names: Sequence[str]) -> None:
     if others and not _is_own(folder / STYLE):
         raise UsageError(
             message("{folder} contains files that breaklab did not write", folder=folder),
-            "name a folder that is new or empty, or contains an earlier site",
+            _OTHER_FOLDER,
         )
     for name in names:
         file = folder / name

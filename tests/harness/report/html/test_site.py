@@ -109,6 +109,18 @@ def test_a_file_that_breaklab_did_not_write_is_never_replaced(kind: str, tmp_pat
         require_folder(tmp_path, ["index.html", "sub-sign.html"])
 
 
+@pytest.mark.parametrize("taken", ["", "es"])
+def test_a_file_in_the_place_of_a_folder_is_refused(taken: str, tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    if taken:
+        write_changed(tmp_path / "breaklab.css", "/* breaklab */")
+        folder = tmp_path
+    (folder / taken).write_text("mine")
+    with pytest.raises(UsageError, match=rf"{folder / taken} is not a folder"):
+        require_folder(folder, ["index.html", "es/index.html"])
+    assert (folder / taken).read_text() == "mine"
+
+
 @pytest.mark.parametrize("option", [("--all",), ("--out", "lab.html")])
 def test_options_of_a_single_file_are_refused(option: tuple[str, ...], tmp_path: Path) -> None:
     refused = harness("html", "--site", str(tmp_path / "new"), *option)
