@@ -152,6 +152,8 @@ def fill(template: str, title: str, say: Language = ENGLISH, **values: object) -
             say=say,
             style=Markup(style),
             script=Markup(script),
+            style_file=STYLE,
+            script_file=SCRIPT,
             begin=Markup(BEGIN),
             policy=policy(allowed or _hash(style), _hash(BEGIN), allowed or _hash(script)),
             **values,
