@@ -90,6 +90,8 @@ def _write_site(session: CommandSession, ids: Sequence[str], folder: Path) -> Pa
     room, catalogue = html_room("site"), session.catalogue
     session.show_mistakes()
     pages = _chosen(session, ids, everything=False) if ids else catalogue.valid_pages()
+    if ids:
+        _require_probes(pages)
     pages = [page for page in pages if page.front.kind in LESSONS]
     readers = {code: replace(session, lang=code) for code in ("en", *languages())}
     says = {code: reader.language for code, reader in readers.items()}
@@ -120,8 +122,15 @@ def _write_site(session: CommandSession, ids: Sequence[str], folder: Path) -> Pa
 
 def require_lessons(pages: Sequence[Page], out: Path) -> None:
     """Raise UsageError for a whole training, EnvironmentProblem if nothing can be written."""
-    from harness.pages.front_matter import TrainingBreak
     from harness.report import html_room, require_writable
+
+    _require_probes(pages)
+    require_writable(out)
+    html_room("document")
+
+
+def _require_probes(pages: Sequence[Page]) -> None:
+    from harness.pages.front_matter import TrainingBreak
 
     for page in pages:
         if isinstance(page.front, TrainingBreak):
@@ -129,8 +138,6 @@ def require_lessons(pages: Sequence[Page], out: Path) -> None:
                 message("`{page}` has no probes: it changes a whole training run", page=page.id),
                 message("harness break {page}", page=page.id),
             )
-    require_writable(out)
-    html_room("document")
 
 
 def _chosen(session: CommandSession, ids: Sequence[str], *, everything: bool) -> list[Page]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rich.padding import Padding
 from rich.text import Text
@@ -24,6 +24,8 @@ from harness.report.view import reason_here
 
 if TYPE_CHECKING:
     from harness.training.comparison import TrainingReport
+
+Item = TypeVar("Item")
 
 # ----- What a typed answer means: an outcome, or the answer to a question of a page -----
 
@@ -202,15 +204,12 @@ def predict(
     say, items = console.say, list(_prompts(page, probes, questions))
     _show_legend(console)
     explained: set[Outcome] = set(CHOICES)
-    for number, item in enumerate(items, start=1):
+
+    def ask(number: int, item: _Prompt) -> str:
         _show_prompt(console, item, f"{number}/{len(items)}")
-        try:
-            typed = _typed(console, item, show_change)
-        except EOFError:
-            console.print(f"\n{say('The other questions are skipped.')}")
-            break
-        if not typed:
-            continue
+        return _typed(console, item, show_change)
+
+    for item, typed in _each_typed(console, items, ask):
         prediction, answer = _answered(page, item, typed, observe(), say)
         console.print(Padding(answer, (0, 0, 0, 2)))
         actual = prediction.actual
@@ -219,7 +218,6 @@ def predict(
                 explained.add(outcome)
                 console.print(f"  {say(outcome)}: {meaning(outcome, say)}")
         yield prediction
-    console.print()
 
 
 def _prompts(page: Page, probes: Sequence[Probe], questions: Sequence[Asked]) -> Iterator[_Prompt]:
@@ -262,8 +260,31 @@ def _show_prompt(console: Screen, item: _Prompt, number: str) -> None:
     console.print(Text.assemble(f"\n{number}  ", (item.probe.name, "bold")))
     console.print(Padding(Text(text), (0, 0, 0, 2)))
     if item.question and not item.is_outcome:
-        for choice in numbered(item.question.choices, say):
-            console.print(Text(f"    {choice}"))
+        _show_choices(console, item.question)
+
+
+def _show_choices(console: Screen, question: Asked) -> None:
+    for choice in numbered(question.choices, console.say):
+        console.print(Text(f"    {choice}"))
+
+
+def _each_typed(
+    console: Screen, items: Iterable[Item], ask: Callable[[int, Item], str]
+) -> Iterator[tuple[Item, str]]:
+    """Yield each item that is answered, with what was typed; the end of the input skips the rest.
+
+    `ask` takes the number of an item, from 1, and the item; what it returns is empty for an item
+    that is skipped.
+    """
+    for number, item in enumerate(items, start=1):
+        try:
+            typed = ask(number, item)
+        except EOFError:
+            console.print(f"\n{console.say('The other questions are skipped.')}")
+            break
+        if typed:
+            yield item, typed
+    console.print()
 
 
 def read_answer(
@@ -411,25 +432,21 @@ def predict_output(
     say = console.say
     console.print(Text(say("What do you predict?"), "bold"))
     console.print(say("Enter skips a question; ? shows the code; Ctrl-D skips the rest."))
-    for number, asked in enumerate(questions, start=1):
+
+    def ask(number: int, asked: QuestionReport) -> str:
         console.print(Text(f"\n{number}/{len(questions)}"))
         show_markdown(console, say(asked.question), 2, 0)
-        for choice in numbered(asked.choices, say):
-            console.print(Text(f"    {choice}"))
+        _show_choices(console, asked)
         check = partial(check_answer, question=asked, say=say)
-        try:
-            typed = read_answer(console, check, show_program)
-        except EOFError:
-            console.print(f"\n{say('The other questions are skipped.')}")
-            break
-        if typed:
-            right, actual = is_right(typed, asked, say), asked.answer or ""
-            answer = Text.assemble(mark(right=right, say=say), (say(actual), "bold"))
-            console.print(Padding(answer, (0, 0, 0, 2)))
-            if asked.because:
-                show_markdown(console, say(asked.because), 2, 0)
-            yield PredictionReport(page, asked.probe, None, typed, actual, right, asked.question)
-    console.print()
+        return read_answer(console, check, show_program)
+
+    for asked, typed in _each_typed(console, questions, ask):
+        right, actual = is_right(typed, asked, say), asked.answer or ""
+        answer = Text.assemble(mark(right=right, say=say), (say(actual), "bold"))
+        console.print(Padding(answer, (0, 0, 0, 2)))
+        if asked.because:
+            show_markdown(console, say(asked.because), 2, 0)
+        yield PredictionReport(page, asked.probe, None, typed, actual, right, asked.question)
 
 
 # ----- A page with a recipe -----
@@ -441,17 +458,11 @@ def ask_moves(console: Screen, metrics: Sequence[str]) -> dict[str, str]:
     console.print(Text(say("What do you predict?"), "bold"))
     choices = " · ".join(f"{letter} {say(word)}" for letter, word in moves.items())
     console.print(f"  {choices}; {say('Enter skips a metric; Ctrl-D skips the rest')}")
-    predictions = {}
-    for metric in metrics:
-        try:
-            answer = _ask_move(console, metric, moves)
-        except EOFError:
-            console.print(f"\n{say('The other questions are skipped.')}")
-            break
-        if answer:
-            predictions[metric] = moves[answer]
-    console.print()
-    return predictions
+
+    def ask(_: int, metric: str) -> str:
+        return _ask_move(console, metric, moves)
+
+    return {metric: moves[letter] for metric, letter in _each_typed(console, metrics, ask)}
 
 
 def _ask_move(console: Screen, metric: str, moves: Mapping[str, str]) -> str:

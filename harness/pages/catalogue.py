@@ -101,7 +101,9 @@ class Catalogue:
             if os.path.lexists(ideas):
                 translated = read_table(ideas).items()
                 phrases |= {
-                    self.track[page]: idea for page, idea in translated if page in self.track
+                    self.track[current]: idea
+                    for page, idea in translated
+                    if (current := self.current_id(page)) in self.track
                 }
         return phrases
 
@@ -110,7 +112,7 @@ class Catalogue:
         """The pages for beginners, in order, each with the idea that it adds."""
         files = [root / "track.toml" for root in self.roots]
         return {
-            page: idea
+            self.current_id(page): idea
             for file in files
             if os.path.lexists(file)
             for page, idea in read_table(file).items()
@@ -125,8 +127,8 @@ class Catalogue:
             letter: (track.index(page) + 1, page)
             for file in files
             if os.path.lexists(file)
-            for letter, page in read_table(file).items()
-            if page in track
+            for letter, earlier in read_table(file).items()
+            if (page := self.current_id(earlier)) in track
         }
 
     @cached_property
@@ -140,7 +142,7 @@ class Catalogue:
 
         files = [root / "course.toml" for root in self.roots]
         units = {
-            name: unit
+            name: unit.with_ids(self.current_id)
             for file in files
             if os.path.lexists(file)
             for name, unit in read_course(file).items()

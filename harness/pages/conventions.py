@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
@@ -118,6 +118,12 @@ class Unit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def listed(self) -> tuple[str, ...]:
         """The ids of all its pages, in reading order; the breaks among them are its selection."""
         return (*self.core, *self.pages, *self.further)
+
+    def with_ids(self, change: Callable[[str], str]) -> Unit:
+        """Return the unit with each id replaced by what `change` returns for it."""
+        names = ("core", "pages", "further", "exercises")
+        changed = {name: tuple(map(change, getattr(self, name))) for name in names}
+        return msgspec.structs.replace(self, **changed)
 
 
 def read_course(path: Path) -> dict[str, Unit]:

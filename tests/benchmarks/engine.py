@@ -36,8 +36,8 @@ from tests.benchmarks import contestants, problems
 ROOT = Path(__file__).parents[2]
 
 PAGE = ROOT / "docs" / "performance.md"
-BEGIN, END = "<!-- the table of tests.benchmarks.engine -->\n", "<!-- end -->\n"
-"""Around the part of the page that `--update` writes."""
+START = "<!-- the table of tests.benchmarks.engine -->\n"
+"""Before the part of the page that `--update` writes."""
 
 THREADS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
@@ -145,8 +145,11 @@ def main() -> int:
         console.print("one round each: whether it works, not how fast it is\n", style="bold")
     console.print(table(results))
     if options.update:
+        from harness.core.files import write_file  # a process that measures loads two libraries
+        from harness.report.documents import with_text
+
         text = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(replaced(text, markdown(results, load)), encoding="utf-8")
+        write_file(PAGE, with_text(text, markdown(results, load), START))
     return int(any(result.outcome not in ("measured", "skipped") for result in results.values()))
 
 
@@ -358,12 +361,6 @@ def markdown(results: dict[Row, Result], load: float) -> str:
         cells = (f"{row.title}, {row.dtype}{memory}", row.against, *costs)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def replaced(page: str, made: str) -> str:
-    """The page with another table. Raises ValueError if the markers are missing."""
-    before, rest = page[: page.index(BEGIN)], page[page.index(BEGIN) :]
-    return f"{before}{BEGIN}{made}{rest[rest.index(END) :]}"
 
 
 def _costs(row: Row, result: Result) -> tuple[str, str, str]:

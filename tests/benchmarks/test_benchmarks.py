@@ -13,19 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.report.documents import END, with_text
 from tests.benchmarks import words
 from tests.benchmarks.cohort import HANGING, HOSTILE, SUITES, is_assertion, weakened, write_course
 from tests.benchmarks.commands import watch
 from tests.benchmarks.engine import (
-    BEGIN,
-    END,
     PAGE,
     ROOT,
     ROWS,
+    START,
     Result,
     difference,
     markdown,
-    replaced,
 )
 
 
@@ -45,7 +44,7 @@ def quick(command: str, *arguments: str) -> str:
 
 def test_a_measured_table_can_replace_the_one_on_the_page() -> None:
     made = markdown({row: Result("skipped", "no library") for row in ROWS}, 1.0)
-    page = replaced(PAGE.read_text(encoding="utf-8"), made)
+    page = with_text(PAGE.read_text(encoding="utf-8"), made, START)
     assert made in page
     assert re.search(r"^Measured on \d{4}-\d\d-\d\d, .+; Python 3\.\d+\.\d+, numpy \d", made)
     assert all(row.title in page for row in ROWS)
@@ -53,10 +52,10 @@ def test_a_measured_table_can_replace_the_one_on_the_page() -> None:
 
 
 def test_only_the_table_on_the_page_is_replaced() -> None:
-    page = f"before\n{BEGIN}old\n{END}after\n"
-    assert replaced(page, "new\n") == f"before\n{BEGIN}new\n{END}after\n"
-    with pytest.raises(ValueError, match="not found"):
-        replaced("without a table", "new\n")
+    page = f"before\n{START}old\n{END}after\n"
+    assert with_text(page, "new\n", START) == f"before\n{START}new\n{END}after\n"
+    with pytest.raises(ValueError, match="no markers"):
+        with_text("without a table", "new\n", START)
 
 
 @pytest.mark.parametrize(
@@ -172,3 +171,9 @@ def test_the_first_word_of_a_command_comes_before_its_last() -> None:
     first, last, processor_time = words.run(["explain", "silent"])
     assert 0 < first <= last
     assert processor_time > 0
+
+
+def test_a_sign_that_a_command_is_at_work_is_not_its_first_word() -> None:
+    working = b"\x1b[?25l\x1b[32m-\x1b[0m Reading the engine ..."
+    assert words.lasting(working) == ""
+    assert words.lasting(working + b"\r\x1b[?25h\r\x1b[1A\x1b[2K\x1b[1mWhy\x1b[0m") == "Why"

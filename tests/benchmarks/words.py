@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import pty
-import re
 import resource
 import select
 import subprocess
@@ -22,6 +21,7 @@ import time
 from statistics import median
 
 from tests.benchmarks.engine import ROOT, machine
+from tests.harness.cli.terminal import Dialogue
 
 COMMANDS = (
     *("", "start", "start 0", "start 1", "progress", "list product", "explain silent"),
@@ -31,8 +31,8 @@ COMMANDS = (
 )
 """What a learner types on the track."""
 
-CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b\].*?\x1b\\|\x1b\[\?25l.*?\x1b\[\?25h", re.S)
-"""Colours, and signs that a command is at work."""
+SHOW_CURSOR = "\x1b[?25h"
+"""Ends a sign that a command is at work."""
 
 PROMPTS = (b"> ", b"yes: ")
 
@@ -81,11 +81,16 @@ def _watch(process: subprocess.Popen[bytes], master: int, start: float) -> tuple
                 shown += os.read(master, 65536)
             except OSError:  # the other side is closed
                 break
-            if not first and CONTROL.sub(b"", shown).strip():
+            if not first and lasting(shown).strip():
                 first = time.perf_counter() - start
         elif shown.endswith(PROMPTS) or process.poll() is not None:
             break
     return first, time.perf_counter() - start
+
+
+def lasting(shown: bytes) -> str:
+    """Return the text that stays on the screen, without signs of work, even unfinished ones."""
+    return Dialogue(0, shown.decode(errors="replace") + SHOW_CURSOR).text
 
 
 def _processor_time() -> float:

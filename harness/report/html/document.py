@@ -6,7 +6,7 @@ import base64
 import hashlib
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,8 +46,8 @@ class Entry:
     level: int = 0
     lang: str = ""
     """The attribute that marks the title as English, if it is not translated."""
-    words: str = ""
-    """More words by which it is found, in lower case."""
+    family: str = ""
+    """Its family, by which it is found too; page 0 has none."""
     command: str = ""
     """What to type instead of following a link, for a page that is read in a terminal."""
 
@@ -59,6 +59,12 @@ class Group:
     entries: Sequence[Entry]
     title: str | Message = ""
     idea: str = ""
+
+    @property
+    def size(self) -> Message:
+        """How many pages there are."""
+        count = len(self.entries)
+        return message("1 page") if count == 1 else message("{count} pages", count=count)
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ def document(
     if primer:
         entries.insert(0, primer_entry(primer.title))
     if len(lessons) > 1:
-        groups = _families(entries)
+        groups = families(entries)
     html = fill(
         "document.html",
         title,
@@ -101,7 +107,7 @@ def document(
         lessons=lessons,
         primer=primer,
         groups=groups,
-        followers=followers if primer else followers[1:],
+        followers=followers,
         outcomes=PREDICTED,
         words=_words(say),
         glossary=_glossary(say),
@@ -146,6 +152,8 @@ def fill(template: str, title: str, say: Language = ENGLISH, **values: object) -
             say=say,
             style=Markup(style),
             script=Markup(script),
+            style_file=STYLE,
+            script_file=SCRIPT,
             begin=Markup(BEGIN),
             policy=policy(allowed or _hash(style), _hash(BEGIN), allowed or _hash(script)),
             **values,
@@ -211,12 +219,12 @@ def _said(context: Context, text: str | Message) -> Markup:
     return Markup(html if say.translates(text) else f'<span lang="en">{html}</span>')
 
 
-def _families(entries: Sequence[Entry]) -> list[Group]:
-    """Return the entries by family; that of page 0, which has none, comes first."""
-    families: dict[str, list[Entry]] = {}
+def families(entries: Iterable[Entry]) -> list[Group]:
+    """Return the entries by family, in the order in which the families come first."""
+    groups: dict[str, list[Entry]] = {}
     for entry in entries:
-        families.setdefault(entry.words, []).append(entry)
-    return [Group(members, family) for family, members in families.items()]
+        groups.setdefault(entry.family, []).append(entry)
+    return [Group(members, family) for family, members in groups.items()]
 
 
 @cache

@@ -7,9 +7,11 @@ file says itself that breaklab wrote it, so no file of anyone else is ever repla
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from markupsafe import Markup
@@ -29,6 +31,7 @@ from harness.report.html.document import (
     Place,
     document,
     entry_of,
+    families,
     primer_entry,
     static,
 )
@@ -43,13 +46,25 @@ _MARK = b'content="breaklab"', b"/* breaklab"
 
 _BEGINNING = 2000
 
+_OTHER_FOLDER = message("name a folder that is new or empty, or contains an earlier site")
 
-def require_folder(folder: Path, names: Iterable[str]) -> None:
+
+def require_folder(folder: Path, names: Sequence[str]) -> None:
     """Check that a folder is new, empty, or a site of breaklab, before files with these names come.
 
     Files whose name begins with a dot may be there, such as those of Git. Raises UsageError if
-    other files are there, and EnvironmentProblem if the folder cannot be read or made.
+    other files are there, a file has the place of a folder, or two files have one name, and
+    EnvironmentProblem if the folder cannot be read or made.
     """
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise UsageError(
+            message("two files of the site would have the name {name}", name=name),
+            "a page cannot be called `index` or `page-0`: rename it, or name other pages",
+        )
+    for place in dict.fromkeys([folder, *((folder / name).parent for name in names)]):
+        if os.path.lexists(place) and not place.is_dir():
+            raise UsageError(message("{folder} is not a folder", folder=place), _OTHER_FOLDER)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = any(not file.name.startswith(".") for file in folder.iterdir())
@@ -58,7 +73,7 @@ def require_folder(folder: Path, names: Iterable[str]) -> None:
     if others and not _is_own(folder / STYLE):
         raise UsageError(
             message("{folder} contains files that breaklab did not write", folder=folder),
-            "name a folder that is new or empty, or contains an earlier site",
+            _OTHER_FOLDER,
         )
     for name in names:
         file = folder / name
@@ -107,7 +122,7 @@ class Site:
     languages: Mapping[str, Language]
     """By their codes; the first one is that of the folder itself, others have a folder each."""
 
-    @property
+    @cached_property
     def ids(self) -> list[str]:
         """The pages that have a file, in the order in which they follow one another."""
         known = {page.id for page in self.pages if isinstance(page.front, Break)}
@@ -169,11 +184,7 @@ class Site:
             entries = _of(titles, [*unit.pages, *unit.exercises])
             groups.append(Group(entries, unit.title, unit.idea))
         listed = {*track, *self._in_units}
-        families: dict[str, list[Entry]] = {}
-        for entry in titles.values():
-            if entry.id not in listed:
-                families.setdefault(entry.words, []).append(entry)
-        groups += [Group(entries, family) for family, entries in families.items()]
+        groups += families(entry for entry in titles.values() if entry.id not in listed)
         return [group for group in groups if group.entries]
 
     def titles(self, code: str, shown: Iterable[Page]) -> dict[str, Entry]:

@@ -156,6 +156,23 @@ def test_what_was_done_under_an_earlier_id_is_done() -> None:
     assert progress.done == {"hook-key-reused", "pad-in-loss-divisor"}
 
 
+def test_lists_of_an_instructor_may_name_pages_by_earlier_ids(tmp_path: Path) -> None:
+    (tmp_path / "track.toml").write_text('hook-key-is-count = "a key"\n')
+    (tmp_path / "track.es.toml").write_text('hook-key-is-count = "una clave"\n')
+    (tmp_path / "page-0.toml").write_text('z = "hook-key-is-count"\n')
+    (tmp_path / "course.toml").write_text(
+        '[loops]\ntitle = "Loops"\nidea = "An idea."\ncore = ["better-than-last-time"]\n'
+        'pages = ["sub-sign"]\nfurther = ["pad-in-mean"]\n'
+    )
+    catalogue = open_catalogue([tmp_path])
+    assert catalogue.track["hook-key-reused"] == "a key"
+    assert catalogue.phrases("es")["a key"] == "una clave"
+    assert catalogue.page_0["z"] == (1, "hook-key-reused")
+    selected = {"early-stopping-last-not-best", "sub-sign", "pad-in-loss-divisor"}
+    assert set(catalogue.course["loops"].listed) == selected
+    assert {page.id for page in select(catalogue, "unit:loops")} == selected
+
+
 def test_a_break_is_not_a_variant() -> None:
     with pytest.raises(UsageError, match="is a break, not a variant"):
         open_catalogue().page("skip-unbroadcast", "variant")

@@ -14,8 +14,9 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 from harness.core.errors import UsageError
+from harness.pages.catalogue import open_catalogue
 from harness.report.html.site import Site, require_folder, write_changed
-from harness.report.language import open_language
+from harness.report.language import ENGLISH, open_language
 from tests.harness.bundled import CATALOGUE
 from tests.harness.command import harness, hide_oracles
 from tests.harness.report.html.browser import CHROMIUM, Visit, answer_by_clicking
@@ -108,11 +109,52 @@ def test_a_file_that_breaklab_did_not_write_is_never_replaced(kind: str, tmp_pat
         require_folder(tmp_path, ["index.html", "sub-sign.html"])
 
 
+@pytest.mark.parametrize("taken", ["", "es"])
+def test_a_file_in_the_place_of_a_folder_is_refused(taken: str, tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    if taken:
+        write_changed(tmp_path / "breaklab.css", "/* breaklab */")
+        folder = tmp_path
+    (folder / taken).write_text("mine")
+    with pytest.raises(UsageError, match=rf"{folder / taken} is not a folder"):
+        require_folder(folder, ["index.html", "es/index.html"])
+    assert (folder / taken).read_text() == "mine"
+
+
 @pytest.mark.parametrize("option", [("--all",), ("--out", "lab.html")])
 def test_options_of_a_single_file_are_refused(option: tuple[str, ...], tmp_path: Path) -> None:
     refused = harness("html", "--site", str(tmp_path / "new"), *option)
     assert (refused.returncode, list(tmp_path.iterdir())) == (2, [])
     assert f"{option[0]} cannot be combined" in refused.stderr
+
+
+def test_a_break_without_probes_has_no_file_and_is_refused(tmp_path: Path) -> None:
+    refused = harness("html", "clip-infinite", "--site", str(tmp_path / "new"))
+    assert (refused.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert "`clip-infinite` has no probes" in refused.stderr
+
+
+@pytest.mark.parametrize("page", ["index", "page-0"])
+def test_a_page_cannot_replace_the_first_files_of_a_site(page: str, tmp_path: Path) -> None:
+    text = Path(CATALOGUE.page("sub-sign").path).read_text(encoding="utf-8")
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / f"{page}.md").write_text(text.replace('"sub-sign"', f'"{page}"', 1), encoding="utf-8")
+    catalogue = open_catalogue([own])
+    site = Site(catalogue, catalogue.valid_pages(), True, {"en": ENGLISH})
+    with pytest.raises(UsageError, match=rf"two files of the site .* {page}\.html"):
+        require_folder(tmp_path / "new", site.names)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_list_says_how_many_pages_it_has() -> None:
+    pages = [
+        CATALOGUE.page(page) for page in ("sub-sign", "skip-unbroadcast", "mul-ignore-upstream")
+    ]
+    site = Site(CATALOGUE, pages, False, {"en": ENGLISH})
+    (index,) = site.first_files("en", site.titles("en", pages)).values()
+    assert "1 page<" in index
+    assert "1 pages" not in index
 
 
 def test_the_whole_site_lists_the_track_the_units_and_every_page() -> None:
