@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from tokenize import COMMENT, NL, TokenError, generate_tokens
 from types import CodeType
 
 from harness.core.errors import EnvironmentProblem, UsageError
@@ -149,8 +151,18 @@ def _compiled(patched: Patched, file: str, line: int, engine: Engine) -> Patched
 
 
 def _joined(code: str) -> str:
-    """Return code in one line."""
-    return "; ".join(line.strip() for line in code.splitlines() if line.strip())
+    """Return code in one line, without comments; `; ` stands for the end of a statement."""
+    lines = code.splitlines()
+    joints = ["; "] * len(lines)
+    with suppress(TokenError, SyntaxError):  # the code need not be a whole statement
+        for token in generate_tokens(iter(code.splitlines(keepends=True)).__next__):
+            row, column = token.start
+            if token.type == COMMENT:
+                lines[row - 1] = lines[row - 1][:column]
+            elif token.type == NL:  # inside brackets
+                joints[row - 1] = " "
+    parts = [line.strip() + end for line, end in zip(lines, joints, strict=True) if line.strip()]
+    return "".join(parts).rstrip("; ")
 
 
 def _numbered(ordered: Sequence[Mutant]) -> Iterator[Mutant]:

@@ -79,6 +79,9 @@ class Template:
             text = _wrapped(text, missing_pairs(run.taken[0], node))
         if node.parent is not None and node.parent.kind == "Tuple":
             self._refuse_lone_element(node.parent)
+            if self.side.expression is None and not node.bracketed and _spills(text):
+                elements = [code_of(self.source, element) for element in run.taken]
+                text = ", ".join(_wrapped(element, _spills(element)) for element in elements)
         if text or len(siblings) == 1:
             return node.start, node.end, text
         data = self.side.source.data

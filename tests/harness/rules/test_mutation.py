@@ -1,13 +1,18 @@
 """A patch at each of its sites in a rule, one at a time."""
 
+import ast
 import textwrap
+from pathlib import Path
 from types import CodeType
 
 import pytest
 
 from harness.core.errors import HunkError
+from harness.engines.engine import Dialect, Engine
+from harness.grade.rule_mutants import rule_mutants
 from harness.patch import parse_patch
 from harness.rules import check_scopes, find_rules, mutations
+from tests.harness.bundled import CATALOGUE
 
 RULE = """
 def other(g, a, b):
@@ -50,6 +55,42 @@ def test_every_binding_of_two_runs_is_a_change() -> None:
         "return g * a, g * b, None",
         "return None, g * a, g * b",
         "return g * b, None, g * a",
+    ]
+
+
+ON_LINES = """
+def f_backward(g, a, b):
+    return (
+        g
+        * a,  # of the first
+        g * b,
+        g.sum(
+            axis=0,
+        ),
+    )
+"""
+
+
+def test_a_run_of_elements_on_several_lines_fits_where_there_are_no_parentheses() -> None:
+    found = changes("@@ rule @@\n-return $...a, $x, $...b\n+return $...a, None, $...b", ON_LINES)
+    returned = [ast.unparse(ast.parse(after)) for _, _, after in found]
+    assert returned == [
+        "return (None, g * b, g.sum(axis=0))",
+        "return (g * a, None, g.sum(axis=0))",
+        "return (g * a, g * b, None)",
+    ]
+
+
+def test_a_change_on_several_lines_is_described_in_one() -> None:
+    engine = Engine("ops", Dialect("ops"), Path(), {"ops.py": ON_LINES})
+    operator = CATALOGUE.page("none-for-gradient")
+    mutants = rule_mutants([operator], find_rules(engine.sources), engine)
+    texts = [(one.change.before, one.change.after) for one in mutants if one.change is not None]
+    before = "return ( g * a, g * b, g.sum( axis=0, ), )"
+    assert texts == [
+        (before, "return None, g * b, g.sum( axis=0, )"),
+        (before, "return (g * a), None, g.sum( axis=0, )"),
+        (before, "return (g * a), g * b, None"),
     ]
 
 
