@@ -17,7 +17,7 @@ import pytest
 import harness as package
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.files import PRIVATE, write_file, write_new
-from tests.harness.command import harness
+from tests.harness.command import handlers_restored, harness
 
 
 def test_a_new_file_holds_text_or_bytes(tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ def test_a_new_file_is_complete_when_it_appears(
 @pytest.fixture
 def hangup_kills() -> Iterator[None]:
     """SIGHUP ends our children even under nohup, which ignores it."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
+    with handlers_restored():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        yield
 
 
 @pytest.mark.slow
