@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
@@ -133,24 +134,37 @@ def main() -> int:
     options = parser.parse_args()
     if options.update and (options.quick or options.only):
         parser.error("--update needs a measurement of all rows: leave out --quick and --only")
-    load = os.getloadavg()[1]
     if options.row:
         row = next(row for row in ROWS if row.name == options.row)
         print(json.dumps(asdict(measure(row, options.quick))))
         return 0
-    results = {row: _in_a_process(row, options.quick) for row in ROWS if options.only in row.name}
+    rows = [row for row in ROWS if options.only in row.name]
+    if not rows:
+        parser.error(f"no row has {options.only!r} in its name: without --only, all are measured")
+    if options.update and (missing := _missing_libraries()):
+        parser.error(f"--update needs {', '.join(missing)}: pip install -e '.[bench]'")
+    load = os.getloadavg()[1]
+    results = {row: _in_a_process(row, options.quick) for row in rows}
     console = Console(width=80)
     console.print(f"{machine()}\n")
     if options.quick:
         console.print("one round each: whether it works, not how fast it is\n", style="bold")
     console.print(table(results))
-    if options.update:
+    failed = any(result.outcome not in ("measured", "skipped") for result in results.values())
+    if options.update and failed:
+        console.print(f"{PAGE.name} is as it was: not all rows could be measured")
+    elif options.update:
         from harness.core.files import write_file  # a process that measures loads two libraries
         from harness.report.documents import with_text
 
         text = PAGE.read_text(encoding="utf-8")
         write_file(PAGE, with_text(text, markdown(results, load), START))
-    return int(any(result.outcome not in ("measured", "skipped") for result in results.values()))
+    return int(failed)
+
+
+def _missing_libraries() -> list[str]:
+    libraries = dict.fromkeys(row.against for row in ROWS if row.measure != "growth")
+    return [library for library in libraries if find_spec(library) is None]
 
 
 def _in_a_process(row: Row, quick: bool) -> Result:
@@ -357,8 +371,7 @@ def markdown(results: dict[Row, Result], load: float) -> str:
     lines += ["| problem | against | minigrad | other | ratio |", "| --- | --- | --- | --- | --- |"]
     for row, result in results.items():
         memory = ", memory" if row.measure == "memory" else ""
-        costs = _costs(row, result) if result.outcome == "measured" else ("", "", result.outcome)
-        cells = (f"{row.title}, {row.dtype}{memory}", row.against, *costs)
+        cells = (f"{row.title}, {row.dtype}{memory}", row.against, *_costs(row, result))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -42,6 +42,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="First and last word of each command.")
     parser.add_argument("--rounds", type=int, default=5, help="after one that fills the cache")
     rounds = parser.parse_args().rounds
+    if rounds < 1:
+        parser.error("--rounds must be at least 1")
     print(f"{machine()}, load {os.getloadavg()[0]:.1f}\n")
     print("| command | first word | last word | processor time |\n| --- | ---: | ---: | ---: |")
     for command in COMMANDS:

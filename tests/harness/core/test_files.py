@@ -17,7 +17,7 @@ import pytest
 import harness as package
 from harness.core.errors import EnvironmentProblem, UsageError
 from harness.core.files import PRIVATE, write_file, write_new
-from tests.harness.command import harness
+from tests.harness.command import handlers_restored, harness
 
 
 def test_a_new_file_holds_text_or_bytes(tmp_path: Path) -> None:
@@ -176,7 +176,16 @@ def test_a_new_file_is_complete_when_it_appears(
     assert (seen, file.read_text()) == ([False], "text")
 
 
+@pytest.fixture
+def hangup_kills() -> Iterator[None]:
+    """SIGHUP ends our children even under nohup, which ignores it."""
+    with handlers_restored():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        yield
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("hangup_kills")
 def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     old, random = tmp_path / "old", Random(0)
     texts = [letter * 200_000 for letter in "ab"]
@@ -191,8 +200,10 @@ def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path: P
             finally:
                 os._exit(1)
         time.sleep(random.random() * 0.02)
-        os.kill(child, random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGHUP]))
-        os.waitpid(child, 0)
+        signum = random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+        os.kill(child, signum)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == -signum
         assert old.read_text() in texts
         for file in tmp_path.glob("new-*"):
             assert file.read_text() == texts[0]

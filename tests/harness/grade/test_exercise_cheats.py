@@ -10,7 +10,7 @@ import pytest
 
 from harness.diagnostics import DIAGNOSTICS
 from harness.experiment.baseline import Baseline, OpenContext
-from harness.grade import processes
+from harness.grade import processes, survivors
 from harness.grade.exercise import ExerciseReport, is_suite_file, run_exercise
 from harness.grade.probes import Attack, read_submission
 from harness.pages.front_matter import Exercise
@@ -100,7 +100,8 @@ def attack_with(name: str, folder: Path, baseline: Baseline, honest: str = "") -
 def test_a_test_that_looks_at_the_code_kills_nothing(
     tmp_path: Path, name: str, baseline: Baseline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "PATIENCE", 5.0 if name == "hang" else 300.0)
+    for module in (processes, survivors):
+        monkeypatch.setattr(module, "PATIENCE", 5.0 if name == "hang" else 300.0)
     assert attack_with(name, tmp_path, baseline).stage != "not-reached"
 
 
