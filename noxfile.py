@@ -35,9 +35,9 @@ for _folder in _PYENV.glob("versions/*/bin"):
 VERSIONED = (
     *("engines/test_loader.py", "engines/test_origin.py", "engines/test_changed_parts.py"),
     *("grade/test_positions.py", "patch/test_patch_application.py", "rules"),
-    *("runs/test_cache.py", "sandbox/test_fork.py"),
+    *("runs/test_cache.py", "sandbox/test_fork.py", "plugin/test_reasons.py"),
 )
-"""Quick tests of the code that depends on Python's version: code objects, trees, forks, SQLite."""
+"""Quick tests of what depends on the version: code objects, trees, forks, SQLite, pytest."""
 
 
 @nox.session
