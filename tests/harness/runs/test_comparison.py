@@ -138,6 +138,27 @@ def opaque(values):
 
 def accumulate(total, g):
     return total + 1 * g
+
+
+def gained(a, gain):
+    def vjp(g):
+        return g * gain
+    return a * gain, vjp
+
+
+class Scalar:
+    def __init__(self, data):
+        self.data, self.grad = data, 0.0
+
+    def __mul__(self, other):
+        out = Scalar(self.data * other.data)
+
+        def _backward():
+            self.grad += out.grad * other.data
+            other.grad += out.grad * self.data
+
+        out._backward = _backward
+        return out
 """
 
 
@@ -232,9 +253,65 @@ def test_equal_operands_hide_which_of_them_is_used() -> None:
     assert ops.reason.common[0] == CallProperty("equal-arrays", "a, b")
 
 
+def named(reason: Reason, kind: str) -> list[str]:
+    """Return the arguments that have a property in all calls."""
+    return [one.argument for one in reason.common if one.kind == kind]
+
+
+ONES = [1, 1.0, np.float64(1), np.array(1.0)]
+"""A cotangent without axes that is 1."""
+
+
+@pytest.mark.parametrize("one", ONES, ids=repr)
+@pytest.mark.parametrize(("after", "arguments"), [("gain", ["g"]), ("gain * g", [])])
+def test_a_cotangent_that_is_1_is_named_if_another_one_shows_the_bug(
+    one: Any, after: str, arguments: list[str]
+) -> None:
+    ops = Changed("return g * gain", f"return {after}")
+    ops.gained(np.array([2.0, -3.0]), 4.0)[1](one)
+    assert named(ops.reason, "scale-1") == arguments
+
+
+@pytest.mark.parametrize(("after", "arguments"), [("g", ["gain"]), ("gain * g", [])])
+def test_a_factor_of_1_is_named_if_another_one_shows_the_bug(
+    after: str, arguments: list[str]
+) -> None:
+    ops = Changed("return g * gain", f"return {after}")
+    ops.gained(np.array([2.0, -3.0]), 1.0)[1](np.array([2.0, -3.0]))
+    assert named(ops.reason, "scale-1") == arguments
+
+
+@pytest.mark.parametrize("one", [1, 1.0])
+@pytest.mark.parametrize(
+    ("before", "after", "argument"),
+    [
+        ("+= out.grad * other.data", "+= other.data", "out.grad"),
+        ("+= out.grad * other.data", "+= out.grad", "other.data"),
+    ],
+)
+def test_attributes_of_nodes_that_are_1_are_named(
+    one: float, before: str, after: str, argument: str
+) -> None:
+    ops = Changed(before, after)
+    a, b = ops.Scalar(3.0), ops.Scalar(1.0 if argument == "other.data" else 2.0)
+    out = a * b
+    out.grad = one if argument == "out.grad" else 5.0
+    out._backward()
+    assert named(ops.reason, "scale-1") == [argument]
+    assert (a.grad, out.grad) == ((2.0, one) if argument == "out.grad" else (5.0, 5.0))
+
+
+def test_a_name_that_begins_like_a_cotangent_is_another_argument() -> None:
+    ops = Changed("return g * gain", "return g * abs(gain)")
+    ops.gained(np.array([2.0, -3.0]), np.array([4.0, 5.0]))[1](np.array([2.0, -3.0]))
+    assert named(ops.reason, "one-sign") == ["gain"]
+
+
 def test_a_number_without_axes_has_another_shape() -> None:
     assert ("equal-shapes", "") in facts_of({"a": np.ones(2), "b": np.ones(2)})
     assert ("equal-shapes", "") not in facts_of({"a": np.ones(2), "b": np.array(2.0)})
+    assert ("equal-shapes", "") in facts_of({"a": np.array(3.0), "b": np.array(2.0)})
+    assert ("equal-shapes", "") not in facts_of({"a": np.float64(3.0), "b": 2.0})
 
 
 @pytest.mark.parametrize(("needed", "kind"), [(False, "inputs"), (True, "assertion")])
