@@ -60,9 +60,24 @@ def scale(a, b):
     return b * a, vjp
 
 
+def whole(a):
+    def vjp(g):
+        return (np.broadcast_to(g, a.shape),)
+    return a.sum(), vjp
+
+
+def negative(a):
+    def vjp(g):
+        return (-g,)
+    return -a, vjp
+
+
 class Node:
+    requires_grad = grad = None
+
     def __init__(self, op, *operands):
         self.operands, (self.data, self.rule) = operands, op(*[one.data for one in operands])
+        self.requires_grad = any(one.requires_grad for one in operands)
 
     def walk(self, g):
         return apply_rule(self, g)
@@ -321,6 +336,41 @@ def test_a_wrong_cotangent_of_a_constant_is_named(needed: bool, kind: str) -> No
     ops.Node(ops.scale, a, b).walk(np.array([1.0, -1.0]))
     assert ops.reason.kind == kind
     assert [one.kind for one in ops.reason.common[:1]] == ([] if needed else ["no-gradient"])
+
+
+def product(ops: Changed, leaf: Any) -> Any:
+    return ops.Node(ops.mul, leaf, ops.Leaf(np.array([5.0, 7.0]), False))
+
+
+@pytest.mark.parametrize(
+    ("operand", "kind"),
+    [
+        (lambda _, leaf: leaf, "assertion"),
+        (lambda ops, leaf: ops.Node(ops.negative, leaf), "assertion"),
+        (product, "inputs"),
+        (lambda ops, leaf: ops.Node(ops.negative, product(ops, leaf)), "inputs"),
+    ],
+    ids=["leaf", "negative leaf", "product", "negative product"],
+)
+def test_a_shape_is_wrong_unless_the_next_rules_broadcast_it(operand: Any, kind: str) -> None:
+    ops = Changed("return (np.broadcast_to(g, a.shape),)", "return (g,)")
+    ops.Node(ops.whole, operand(ops, ops.Leaf([2.0, 3.0], True))).walk(np.array(2.0))
+    assert reason_of(ops.comparer.result, ["", ""], is_bug=True).kind == kind
+    assert ops.comparer.result.calls == 1
+
+
+def test_a_shape_is_right_if_a_gradient_is_added_to_one_of_the_right_shape() -> None:
+    ops = Changed("return (np.broadcast_to(g, a.shape),)", "return (g,)")
+    leaf = ops.Leaf([2.0, 3.0], True)
+    leaf.grad = np.zeros(2)
+    ops.Node(ops.whole, leaf).walk(np.array(2.0))
+    assert ops.reason.kind != "assertion"
+
+
+def test_a_number_that_is_wrong_before_it_is_broadcast_is_wrong() -> None:
+    ops = Changed("return (np.broadcast_to(g, a.shape),)", "return (2 * g,)")
+    ops.Node(ops.whole, product(ops, ops.Leaf([2.0, 3.0], True))).walk(np.array(2.0))
+    assert ops.reason.kind == "assertion"
 
 
 def test_an_equivalent_change_has_the_same_numbers() -> None:
