@@ -78,13 +78,18 @@ def _may_explain(kind: PropertyKind, argument: str, comparison: CallComparison) 
             return "layout" in reveals
         case "all-require-grad":
             return "frozen" in reveals
-        case "ones" | "zeros" | "one-sign" if argument in comparison.written:
+        case "ones" | "zeros" | "one-sign" | "scale-1" if argument in comparison.written:
             return "written" in reveals
-        case "ones" | "zeros" | "one-sign":
-            is_free = any(argument.startswith(one) for one in comparison.cotangents)
+        case "ones" | "zeros" | "one-sign" | "scale-1" if argument not in comparison.counts:
+            is_free = any(_is_part(argument, one) for one in comparison.cotangents)
             return "values" in reveals if is_free else _needs_operands(reveals)
         case _:
             return not reveals or _needs_operands(reveals)
+
+
+def _is_part(argument: str, name: str) -> bool:
+    """Whether an argument is the one of this name, or in it: `g`, `g[0]`, `g.data`, not `gain`."""
+    return argument == name or argument.startswith((f"{name}.", f"{name}["))
 
 
 def _needs_operands(reveals: Collection[Variation]) -> bool:

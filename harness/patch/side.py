@@ -28,7 +28,9 @@ _MOST_TRIES = 300
 """Combinations of forms tried for the runs of a side; four runs have 256."""
 
 GAP_LINE = re.compile(r"\s*\.\.\.\s*(#.*)?")
-_IN_SEQUENCES = {"args", "elements", "params", "slice"}
+_IN_SEQUENCES = {"args", "elements", "params", "slice", "decorators"}
+_WITH_A_PART = {"StarredElement", "StarredDictElement", "Keyword", "Param", "Expr", "Decorator"}
+"""What a run may stand for, although it consists of a name and a part beside it, such as `*`."""
 _SIGIL = re.compile(
     r"""
       (?P<skip> \#[^\n]*
@@ -201,8 +203,9 @@ def make_side(code: str, rows: Sequence[int]) -> Side:
 def _hole(node: Node) -> str | None:
     """The hole that a node of a pattern is: an expression, a run or a gap; None if it is code."""
     core = node
-    if node.kind in ("StarredElement", "StarredDictElement", "Keyword", "Param", "Expr"):
-        part = node.parts.get("keyword") or node.parts.get("name") or node.parts.get("value")
+    if node.kind in _WITH_A_PART:
+        parts = map(node.parts.get, ("keyword", "name", "value", "decorator"))
+        part = next(filter(None, parts), None)
         if not isinstance(part, Node) or part.kind != "Name":
             return None
         core = part

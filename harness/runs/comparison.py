@@ -17,6 +17,7 @@ import builtins
 import contextlib
 import copy
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,12 +36,23 @@ from harness.runs.heap import (
     CannotCompare,
     Heap,
     Numbers,
+    arrays_in,
+    attributes,
+    copied,
     holders,
     is_tensor,
     numbers_in,
 )
-from harness.runs.kept import containers_of_callers, needed_by_node, needed_by_operands
-from harness.runs.variations import varied
+from harness.runs.kept import (
+    Absorption,
+    containers_of_callers,
+    is_only_broadcast,
+    needed_by_node,
+    needed_by_operands,
+    node_of_rule,
+    operands_of,
+)
+from harness.runs.variations import Target, closure, varied
 
 COMPARE, CHANGED = "__breaklab_compare__", "__breaklab_changed__"
 """The builtins that compiled code calls: at each call, and where the versions differ."""
@@ -55,6 +67,9 @@ at in one test."""
 
 MOST_FACTS, LONGEST_FACT = 200, 80
 """The number of properties that calls may share, and the length of an argument's name there."""
+
+_COTANGENT = re.compile(r"returned(?:\[(\d+)\])?")
+"""The name of what a rule returns: the cotangent of its only operand, or of one of several."""
 
 CommonFact = tuple[PropertyKind, Annotated[str, msgspec.Meta(max_length=LONGEST_FACT)]]
 
@@ -83,6 +98,8 @@ class CallComparison(msgspec.Struct):
     """The arguments that are cotangents."""
     written: set[str] = set()
     """The arrays that calls write."""
+    counts: set[str] = set()
+    """The arguments that are whole numbers, such as an axis: they are not changed."""
 
 
 @dataclass(frozen=True)
@@ -229,14 +246,14 @@ class _Call:
     def prepare(self) -> tuple[_Side, _Side]:
         """Return the clean and the changed side."""
         values = list(self.arguments.values())
-        changed_roots = {**self.arguments, **_closure(self.body)}
+        changed_roots = {**self.arguments, **closure(self.body)}
         clean_roots, clean = dict(changed_roots), lambda: self.body(*values)
         if self.role == "inner":
             clean, own = self._partner(values)
             clean_roots |= own
         elif self.role == "rule" or (self.role == "changed" and self._context(values)):
             others = [self._clean_context(values), *values[1:]]
-            clean_roots = dict(zip(self.arguments, others, strict=True)) | _closure(self.body)
+            clean_roots = dict(zip(self.arguments, others, strict=True)) | closure(self.body)
             clean = lambda: self.body(*others)  # noqa: E731  one of three
         shared = dict(_sources_of_chance())
         variables = self.body.__globals__
@@ -325,6 +342,8 @@ class _Call:
                     one, other = _summed_alike(one, other)
                 if one.shape == other.shape and not wrong_entries(one, other, scale=scale).any():
                     continue
+                if self._is_absorbed(name, one, other):
+                    continue
             if not name.startswith(discarded) and not self._is_update(name, sides):
                 wrong.append(name)
             elif one is not None and other is not None:
@@ -336,6 +355,28 @@ class _Call:
             return False
         self.discards |= discards or bool(wrong)
         return True
+
+    def _is_absorbed(self, name: str, actual: NumericArray, expected: NumericArray) -> bool:
+        """Whether a cotangent differs in its shape only, and the next rules broadcast it."""
+        place, found = _COTANGENT.fullmatch(name), node_of_rule(self.frame)
+        if not (place and found and found[1] and is_only_broadcast(actual, expected)):
+            return False
+        if attributes(found[0]).get("grad") is not None:  # the engine keeps all of them
+            return False
+        operands, position = operands_of(found[0]), int(place[1] or 0)
+        return position < len(operands) and Absorption(self._run_rule).holds(
+            operands[position], actual, expected
+        )
+
+    def _run_rule(self, rule: Callable[..., Any], cotangent: NumericArray, changed: bool) -> Any:
+        """Call the rule of another node, and undo what it has written."""
+        heap = Heap({"rule": rule})
+        self.comparer._is_changed = changed
+        try:
+            return rule(cotangent)
+        finally:
+            self.comparer._is_changed = True
+            heap.restore()
 
     def _is_update(self, name: str, sides: tuple[_Side, _Side]) -> bool:
         """Whether an argument was updated in place and returned, and nobody else holds it.
@@ -366,7 +407,7 @@ class _Call:
         Raises CannotCompare if a rule called the function, and discards some of its cotangents:
         the one that the function has computed may be among them.
         """
-        reachable = {**self.arguments, **_closure(self.body)}
+        reachable = {**self.arguments, **closure(self.body)}
         names = [
             f"{name}.grad"
             for name, value in reachable.items()
@@ -387,7 +428,7 @@ class _Call:
     def facts(self) -> set[Fact]:
         """Return the properties of the arguments."""
         operands = [name for name in self.operands if name not in self.cotangents]
-        facts = facts_of({**self.arguments, **_closure(self.body)}, operands)
+        facts = facts_of({**self.arguments, **closure(self.body)}, operands)
         if not all(self._needed or (needed_by_node(self.frame) or ((), True))[0]):
             facts.add(("no-gradient", ""))
         telling = [
@@ -403,6 +444,13 @@ class _Call:
         if self.role == "forward":  # what it saves shows in the rule
             return set()
         done.written |= {name for name in clean.numbers if not name.startswith("returned")}
+        done.counts |= {
+            label
+            for name, value in {**self.arguments, **closure(self.body)}.items()
+            if name not in self.cotangents
+            for label, part in arrays_in(value, name)
+            if label not in self.cotangents and copied(part).dtype.kind in "iu"
+        }
         if done.calls >= MOST_TRIES:
             return set()
         found: set[Variation] = set()
@@ -428,9 +476,9 @@ class _Call:
         outcomes = []
         for changed, side in ((False, sides[0]), (True, sides[1])):
             given = {name: side.roots.get(name, value) for name, value in self.arguments.items()}
-            free = [name for name in given if name in self.cotangents] or [
-                name for name in given if name not in ("ctx", "self", "cls")
-            ]
+            free = [name for name in given if name in self.cotangents]
+            given |= {name: float(given[name]) for name in free if type(given[name]) is int}
+            free = free or [name for name in given if name not in ("ctx", "self", "cls")]
             runner = self.partner if self.partner and not changed else self.body
             written = self.comparer.result.written
             run = varied(kind, number, given, free, self._targets(), side.roots, written)
@@ -441,17 +489,16 @@ class _Call:
         frozen = number if kind == "frozen" else None
         return not clean.raised and not self._agree(other, clean, sides, frozen)
 
-    def _targets(self) -> list[NumericArray]:
-        """Return the arrays in which a rule without parameters finds its cotangent."""
+    def _targets(self) -> list[Target]:
+        """Return the attributes in which a rule without parameters finds its cotangent."""
         found = []
         for expression in self.cotangents:
             first, *names = expression.split(".")
-            value = _closure(self.body).get(first)
-            for name in names:
-                value = getattr(value, name, None)
-            if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.flags.writeable:
-                found.append(value)
-        return found
+            owner = closure(self.body).get(first)
+            for name in names[:-1]:
+                owner = getattr(owner, name, None)
+            found += [Target(owner, name) for name in names[-1:]]
+        return [target for target in found if target.is_free]
 
     # ----- Functions and contexts that a changed function leaves -----
 
@@ -461,7 +508,7 @@ class _Call:
         if found is None:
             raise CannotCompare
         self.partner = partner = found.clean
-        own, theirs = _closure(partner), _closure(self.body)
+        own, theirs = closure(partner), closure(self.body)
         for name, value in own.items():  # an op's result gets its gradient after the op has run
             gradient = getattr(theirs.get(name), "grad", None)
             if gradient is not None and theirs[name] is not value and hasattr(value, "grad"):
@@ -519,17 +566,6 @@ class _TorchContext:
 def _restore(sides: Sequence[_Side]) -> None:
     for side in sides:
         side.heap.restore()
-
-
-def _closure(function: Any) -> dict[str, Any]:
-    """Return the variables of enclosing functions that a function uses."""
-    found = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # it is empty
-            continue
-    return found
 
 
 def _cells(function: Any) -> frozenset[int]:

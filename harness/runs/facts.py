@@ -64,6 +64,7 @@ def facts_of(arguments: Mapping[str, Any], operands: Collection[str] = ()) -> se
     shapes: set[tuple[int, ...]] = set()
     """Arguments that are shapes."""
     arrays: dict[str, NumericArray] = {}
+    without_axes = 0
     operated = {name: arguments[name] for name in operands if name in arguments}
     facts |= {("equal-arrays", name) for name in _equal(operated)}
     contiguous = True
@@ -82,6 +83,7 @@ def facts_of(arguments: Mapping[str, Any], operands: Collection[str] = ()) -> se
             if array.ndim == 0:
                 if not isinstance(part, int | float | complex) or isinstance(part, np.generic):
                     shapes.add(())
+                    without_axes += not isinstance(part, np.generic)
                 facts |= {("scale-1", label)} if array.dtype.kind in "iuf" and array == 1 else set()
                 continue
             arrays[label] = array
@@ -97,7 +99,8 @@ def facts_of(arguments: Mapping[str, Any], operands: Collection[str] = ()) -> se
     if len(matrices) > 1 and all(len(set(array.shape)) == 1 for array in matrices):
         facts.add(("square", ""))
     different = shapes | {array.shape for array in arrays.values()}
-    if arrays and len(arrays) + len(shapes) > 1 and len(different) == 1:
+    is_several = len(arrays) + len(shapes) > 1 if arrays else without_axes > 1
+    if is_several and len(different) == 1:
         facts.add(("equal-shapes", ""))
     if arrays and contiguous:
         facts.add(("contiguous", ""))

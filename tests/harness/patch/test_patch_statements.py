@@ -46,6 +46,18 @@ def case(name: str, hunk: str, source: str, expected: str) -> object:
             'if x:\n    a()\n    b("""\n  x\n""")\n',
         ),
         case(
+            "decorator-among-others",
+            " @$...above\n-@b\n @$...below\n def f():\n     ...\n",
+            "@a(1)\n@b\n@c\n@d\ndef f(): pass\n",
+            "@a(1)\n@c\n@d\ndef f(): pass\n",
+        ),
+        case(
+            "decorator-alone",
+            " @$...above\n-@b\n @$...below\n def f():\n     ...\n",
+            "@b\ndef f(): pass\n",
+            "def f(): pass\n",
+        ),
+        case(
             "header",
             "-if $c:\n+if not $c:\n     ...\n",
             "if x : # c\n  a()\n",

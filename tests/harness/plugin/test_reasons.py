@@ -12,7 +12,7 @@ INPUTS = {
     "matmul-t-instead-of-swapaxes": "square",
     "matmul-no-transpose": "equal-shapes",
     "skip-unbroadcast-matmul": "equal-shapes",
-    "skip-unbroadcast-div": "scale-1",
+    "skip-unbroadcast-div": "equal-shapes",
 }
 """Breaks that the inputs of `course.py` hide, and a property of these."""
 

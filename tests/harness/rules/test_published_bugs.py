@@ -97,5 +97,18 @@ def test_an_operator_imitates_a_published_bug(
     assert (before, after) in changes(operator, before)
 
 
+BWD = ["@custom_bwd", "@custom_bwd(device_type='cpu')", "@amp.custom_bwd",
+       "@torch.amp.custom_bwd(device_type='cpu')"]  # fmt: skip
+ONCE = ["@once_differentiable", "@torch.autograd.function.once_differentiable"]
+
+
+@pytest.mark.parametrize("once", ONCE)
+@pytest.mark.parametrize("bwd", BWD)
+def test_decorators_are_dropped_in_either_order(bwd: str, once: str) -> None:
+    for decorators in (f"{bwd}\n    {once}", f"{once}\n    {bwd}"):
+        assert changes("custom-bwd-dropped", decorators) == [(bwd, "")]
+        assert changes("once-differentiable-dropped", decorators) == [(once, "")]
+
+
 def test_most_published_bugs_are_imitated() -> None:
     assert (len(IMITATED), len(BUGS)) == (25, 29)

@@ -60,9 +60,24 @@ def scale(a, b):
     return b * a, vjp
 
 
+def whole(a):
+    def vjp(g):
+        return (np.broadcast_to(g, a.shape),)
+    return a.sum(), vjp
+
+
+def negative(a):
+    def vjp(g):
+        return (-g,)
+    return -a, vjp
+
+
 class Node:
+    requires_grad = grad = None
+
     def __init__(self, op, *operands):
         self.operands, (self.data, self.rule) = operands, op(*[one.data for one in operands])
+        self.requires_grad = any(one.requires_grad for one in operands)
 
     def walk(self, g):
         return apply_rule(self, g)
@@ -138,6 +153,27 @@ def opaque(values):
 
 def accumulate(total, g):
     return total + 1 * g
+
+
+def gained(a, gain):
+    def vjp(g):
+        return g * gain
+    return a * gain, vjp
+
+
+class Scalar:
+    def __init__(self, data):
+        self.data, self.grad = data, 0.0
+
+    def __mul__(self, other):
+        out = Scalar(self.data * other.data)
+
+        def _backward():
+            self.grad += out.grad * other.data
+            other.grad += out.grad * self.data
+
+        out._backward = _backward
+        return out
 """
 
 
@@ -232,9 +268,65 @@ def test_equal_operands_hide_which_of_them_is_used() -> None:
     assert ops.reason.common[0] == CallProperty("equal-arrays", "a, b")
 
 
+def named(reason: Reason, kind: str) -> list[str]:
+    """Return the arguments that have a property in all calls."""
+    return [one.argument for one in reason.common if one.kind == kind]
+
+
+ONES = [1, 1.0, np.float64(1), np.array(1.0)]
+"""A cotangent without axes that is 1."""
+
+
+@pytest.mark.parametrize("one", ONES, ids=repr)
+@pytest.mark.parametrize(("after", "arguments"), [("gain", ["g"]), ("gain * g", [])])
+def test_a_cotangent_that_is_1_is_named_if_another_one_shows_the_bug(
+    one: Any, after: str, arguments: list[str]
+) -> None:
+    ops = Changed("return g * gain", f"return {after}")
+    ops.gained(np.array([2.0, -3.0]), 4.0)[1](one)
+    assert named(ops.reason, "scale-1") == arguments
+
+
+@pytest.mark.parametrize(("after", "arguments"), [("g", ["gain"]), ("gain * g", [])])
+def test_a_factor_of_1_is_named_if_another_one_shows_the_bug(
+    after: str, arguments: list[str]
+) -> None:
+    ops = Changed("return g * gain", f"return {after}")
+    ops.gained(np.array([2.0, -3.0]), 1.0)[1](np.array([2.0, -3.0]))
+    assert named(ops.reason, "scale-1") == arguments
+
+
+@pytest.mark.parametrize("one", [1, 1.0])
+@pytest.mark.parametrize(
+    ("before", "after", "argument"),
+    [
+        ("+= out.grad * other.data", "+= other.data", "out.grad"),
+        ("+= out.grad * other.data", "+= out.grad", "other.data"),
+    ],
+)
+def test_attributes_of_nodes_that_are_1_are_named(
+    one: float, before: str, after: str, argument: str
+) -> None:
+    ops = Changed(before, after)
+    a, b = ops.Scalar(3.0), ops.Scalar(1.0 if argument == "other.data" else 2.0)
+    out = a * b
+    out.grad = one if argument == "out.grad" else 5.0
+    out._backward()
+    assert named(ops.reason, "scale-1") == [argument]
+    assert (a.grad, out.grad) == ((2.0, one) if argument == "out.grad" else (5.0, 5.0))
+
+
+def test_a_name_that_begins_like_a_cotangent_is_another_argument() -> None:
+    ops = Changed("return g * gain", "return g * abs(gain)")
+    ops.gained(np.array([2.0, -3.0]), np.array([4.0, 5.0]))[1](np.array([2.0, -3.0]))
+    assert named(ops.reason, "one-sign") == ["gain"]
+
+
 def test_a_number_without_axes_has_another_shape() -> None:
     assert ("equal-shapes", "") in facts_of({"a": np.ones(2), "b": np.ones(2)})
     assert ("equal-shapes", "") not in facts_of({"a": np.ones(2), "b": np.array(2.0)})
+    assert ("equal-shapes", "") in facts_of({"a": np.array(3.0), "b": np.array(2.0)})
+    assert ("equal-shapes", "") not in facts_of({"a": np.float64(3.0), "b": 2.0})
 
 
 @pytest.mark.parametrize(("needed", "kind"), [(False, "inputs"), (True, "assertion")])
@@ -244,6 +336,41 @@ def test_a_wrong_cotangent_of_a_constant_is_named(needed: bool, kind: str) -> No
     ops.Node(ops.scale, a, b).walk(np.array([1.0, -1.0]))
     assert ops.reason.kind == kind
     assert [one.kind for one in ops.reason.common[:1]] == ([] if needed else ["no-gradient"])
+
+
+def product(ops: Changed, leaf: Any) -> Any:
+    return ops.Node(ops.mul, leaf, ops.Leaf(np.array([5.0, 7.0]), False))
+
+
+@pytest.mark.parametrize(
+    ("operand", "kind"),
+    [
+        (lambda _, leaf: leaf, "assertion"),
+        (lambda ops, leaf: ops.Node(ops.negative, leaf), "assertion"),
+        (product, "inputs"),
+        (lambda ops, leaf: ops.Node(ops.negative, product(ops, leaf)), "inputs"),
+    ],
+    ids=["leaf", "negative leaf", "product", "negative product"],
+)
+def test_a_shape_is_wrong_unless_the_next_rules_broadcast_it(operand: Any, kind: str) -> None:
+    ops = Changed("return (np.broadcast_to(g, a.shape),)", "return (g,)")
+    ops.Node(ops.whole, operand(ops, ops.Leaf([2.0, 3.0], True))).walk(np.array(2.0))
+    assert reason_of(ops.comparer.result, ["", ""], is_bug=True).kind == kind
+    assert ops.comparer.result.calls == 1
+
+
+def test_a_shape_is_right_if_a_gradient_is_added_to_one_of_the_right_shape() -> None:
+    ops = Changed("return (np.broadcast_to(g, a.shape),)", "return (g,)")
+    leaf = ops.Leaf([2.0, 3.0], True)
+    leaf.grad = np.zeros(2)
+    ops.Node(ops.whole, leaf).walk(np.array(2.0))
+    assert ops.reason.kind != "assertion"
+
+
+def test_a_number_that_is_wrong_before_it_is_broadcast_is_wrong() -> None:
+    ops = Changed("return (np.broadcast_to(g, a.shape),)", "return (2 * g,)")
+    ops.Node(ops.whole, product(ops, ops.Leaf([2.0, 3.0], True))).walk(np.array(2.0))
+    assert ops.reason.kind == "assertion"
 
 
 def test_an_equivalent_change_has_the_same_numbers() -> None:
