@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import Parameter
 from pathlib import Path
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ import harness
 from harness.core.run import FailureOrigin, Raiser
 from harness.core.vocabulary import Lack
 from harness.engines.library import CODE_OF
-from harness.engines.loading import file_of
+from harness.engines.loading import file_of, file_with
+from harness.engines.offers import offers, unanswered
 
 
 class Unsupported(AttributeError):
@@ -28,6 +29,14 @@ class Unsupported(AttributeError):
     def __init__(self, text: str, lack: Lack | None = None, missing: str = "") -> None:
         super().__init__(text)
         self.lack, self.missing = lack, missing
+
+
+class NestedTensor(TypeError):
+    """The data of an engine's tensor is another tensor of the engine, in place of a number."""
+
+    def __init__(self, tensor: Any) -> None:
+        name = type(tensor).__name__
+        super().__init__(f"the data of a `{name}` that it computes is a `{name}`, not a number")
 
 
 def no_operation(name: str) -> Unsupported:
@@ -134,9 +143,9 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], options: dict[s
 
 def _is_ours(function: Callable[..., Any]) -> bool:
     """Whether the adapter made a function, or borrows it from NumPy."""
-    return isinstance(function, partial) or isinstance(
-        getattr(function, "__self__", None), np.ndarray
-    )
+    if isinstance(function, partial):
+        return not file_with(getattr(function.func, "__globals__", {}))
+    return isinstance(getattr(function, "__self__", None), np.ndarray)
 
 
 def _call_ours(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -273,9 +282,28 @@ def origin_of(error: BaseException, probe: str = "") -> FailureOrigin | None:
         raiser = "statement"
     place = next((step for step in reversed(steps) if file_of(step.tb_frame)), None)
     at = _place(place) if place else ("", 0, "", "")
-    return FailureOrigin(
-        raiser, *at, _is_in_backward(steps), _is_in_leaf(steps), *_lack(error, steps)
-    )
+    function, arguments, options = _operation(steps)
+    if isinstance(error, NestedTensor):
+        raiser = "result"
+    elif raiser == "call" and isinstance(error, TypeError):
+        method = unanswered(function, arguments)
+        raiser, at = ("engine", _start(method)) if method else (raiser, at)
+    offered = raiser == "engine" and offers(function, arguments, options)
+    backward, leaf = _is_in_backward(steps), _is_in_leaf(steps)
+    return FailureOrigin(raiser, *at, backward, leaf, offered, *_lack(error, steps))
+
+
+def _operation(steps: Sequence[TracebackType]) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+    """Return the last function of the engine that was called, its arguments and its options."""
+    frames = [step.tb_frame for step in steps if step.tb_frame.f_code is call_engine.__code__]
+    names = frames[-1].f_locals if frames else {}
+    return names.get("function"), names.get("arguments", ()), names.get("options", {})
+
+
+def _start(method: FunctionType) -> tuple[str, int, str, str]:
+    """Return the place at which a method begins, as `_place` does."""
+    code = method.__code__
+    return file_with(method.__globals__) or "", code.co_firstlineno, code.co_qualname, ""
 
 
 def _place(step: TracebackType) -> tuple[str, int, str, str]:

@@ -39,7 +39,8 @@ ABSENT = {"Unsupported", "NotImplementedError", "ImportError", "ModuleNotFoundEr
 """The errors that say that something is missing, wherever they are raised."""
 
 LACKING = {"AttributeError", "TypeError", "NameError", "KeyError", "IndexError"}
-"""The errors of Python that show, outside the backward pass, that something is not supported."""
+"""The errors of Python that show, outside the backward pass and unless the engine offers the op on
+these operands, that something is not supported."""
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -373,7 +374,9 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
         return fit("lacks", message("the engine refuses this: {text}", text=text), "refusal")
     if origin.in_leaf:
         return fit("lacks", message("it makes no such leaf: {failure}", failure=failure.sentence))
-    if failure.type in LACKING and not origin.in_backward:
+    if origin.raiser == "result":
+        return fit("bug", text, "value")
+    if failure.type in LACKING and not origin.in_backward and not origin.is_offered:
         return fit("lacks", text)
     return fit("bug", failure.sentence, "crash")
 

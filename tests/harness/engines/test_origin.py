@@ -118,7 +118,7 @@ def test_a_statement_of_the_engine_or_what_its_code_calls(opened: Any, method: s
     raiser, text, statement = FORWARD[method]
     found = origin(getattr(opened(HERE).leaf(ONES), method))
     place = ("origin_engine.py", line(text), f"Tensor.{method}", statement)
-    assert found == FailureOrigin(raiser, *place)
+    assert found == FailureOrigin(raiser, *place, is_offered=raiser == "engine")
 
 
 def test_the_call_of_the_engine_and_not_its_code(opened: Any) -> None:

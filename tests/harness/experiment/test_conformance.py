@@ -210,7 +210,7 @@ FAILURES = {
     "an assertion without words, backward": (RECEIVE, "assert self.data.ndim == 7", "bug"),
     "words that fail, backward": (RECEIVE, "raise ValueError(f'{self.nothing}')", "bug"),
     "numpy, forward": (FORWARD, "np.zeros(2) + np.zeros(3)", "bug"),
-    "a missing attribute, forward": (FORWARD, "self.nothing", "lacks"),
+    "a missing attribute, forward": (FORWARD, "self.nothing", "bug"),
     "a missing attribute, backward": (RECEIVE, "self.nothing", "bug"),
     "a wrong type, backward": (RECEIVE, "len(3)", "bug"),
     "a missing key, backward": (RECEIVE, "{}[3]", "bug"),
