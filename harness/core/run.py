@@ -118,8 +118,9 @@ class FailureOrigin(msgspec.Struct, frozen=True):
     """Whether the engine's backward pass was running."""
     in_leaf: bool = False
     """Whether the engine was making a leaf."""
-    is_offered: bool = False
-    """Whether an op was running on operands that it is written for: see `harness.engines.offers`."""
+    accepted: bool = False
+    """Whether the engine had accepted the work: an op, operands that it is written for (see
+    `harness.engines.offers`); a backward pass, what is checked before its first loop."""
     lack: Lack | None = None
     """What is missing, if that is the cause."""
     missing: str = ""

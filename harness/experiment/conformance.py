@@ -8,6 +8,7 @@ probe runs alone, in a new process.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from harness.experiment.placement import is_wrong
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
 from harness.pages.probe import Probe
+from harness.patch.side import quiet_parse
 from harness.runs.cached_runs import run_cached
 from harness.runs.isolated import EngineDoesNotLoad
 
@@ -102,7 +104,64 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
             again = _clean_runs(engine, [probe], baseline, again=True)
             item = _confirmed(item, _fit_probe(probe, again, correct, engine))
         fits[probe.name] = item
-    return fits
+    return fits | _guarded(engine, portable, fits, runs, baseline)
+
+
+def _guarded(
+    engine: Engine,
+    probes: Sequence[Probe],
+    fits: Mapping[str, Fit],
+    runs: Mapping[RunId, Run],
+    baseline: Baseline,
+) -> dict[str, Fit]:
+    """Return the bugs that an engine's own checks of its gradients show.
+
+    Such a check is in a function that the backward pass of every probe calls, and fails although
+    the forward pass accepted the operands. In a rule, it may say that the gradient is not
+    implemented.
+    """
+    gradients = [probe for probe in probes if probe.kind == "gradient"]
+    failures = {
+        probe.name: failure
+        for probe in gradients
+        if fits[probe.name].kind == "refusal"
+        for loss in probe.losses
+        if (failure := runs[probe.name, loss].failure) and failure.origin
+        if failure.origin.in_backward and failure.origin.accepted
+    }
+    right = [probe for probe in gradients if fits[probe.name].verdict == "fits"]
+    if not failures or len(right) < _ENOUGH:
+        return {}
+    called = frozenset.intersection(*filter(None, baseline.coverage(engine, right)))
+    bugs = {
+        name: Fit(name, "bug", _without_addresses(failure).sentence, "crash", at.file, at.line)
+        for name, failure in failures.items()
+        if (at := failure.origin) and _function_of(at, engine) & called
+    }
+    shown = [probe for probe in gradients if probe.name in bugs]
+    again = _clean_runs(engine, shown, baseline, again=True) if shown else {}
+    for (name, _), run in again.items():
+        failed = run.failure and run.failure.type == failures[name].type
+        bugs[name] = _confirmed(bugs[name], bugs[name] if failed else Fit(name, "fits"))
+    return bugs
+
+
+_ENOUGH = 3
+"""As many correct probes show that a function is not the rule of a single op."""
+
+
+def _function_of(origin: FailureOrigin, engine: Engine) -> frozenset[str]:
+    """Return the function of the place, as `harness.runs.recorder` names it, among called ones."""
+    path, name = engine.root / origin.file, origin.function.rpartition(".")[2]
+    tree = quiet_parse(engine.sources.get(origin.file, ""))
+    lines = [
+        min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and node.name == name
+        and node.lineno <= origin.line <= (node.end_lineno or 0)
+    ]
+    return frozenset(f"{path}:{line}:{name}" for line in lines)
 
 
 def _lacking(probe: Probe, runs: Mapping[RunId, Run]) -> Fit | None:
@@ -376,7 +435,7 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
         return fit("lacks", message("it makes no such leaf: {failure}", failure=failure.sentence))
     if origin.raiser == "result":
         return fit("bug", text, "value")
-    if failure.type in LACKING and not origin.in_backward and not origin.is_offered:
+    if failure.type in LACKING and not origin.in_backward and not origin.accepted:
         return fit("lacks", text)
     return fit("bug", failure.sentence, "crash")
 
