@@ -96,7 +96,7 @@ def find_defects(
     sizes = {name: len(walks[name]) or _LOOP for name in bugs}
     passes = [name for name in bugs if bugs[name].kind == SECOND_BACKWARD]
     stages = {name: _stage(by_name[name], observed) for name in bugs}
-    sound: dict[Stage, list[str]] = {stage: right for stage in ("output", "gradient", "edge")}
+    sound: dict[Stage, list[str]] = dict.fromkeys(("output", "gradient", "edge"), right)
     sound["output"] = [*right, *(name for name in bugs if stages[name] != "output")]
     roots = [
         root

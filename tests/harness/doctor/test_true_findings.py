@@ -91,14 +91,21 @@ def test_a_wrong_output_is_a_finding_of_its_own_beside_a_crash_of_the_op(tmp_pat
     assert "then KeyError in the backward pass" in str(wrong.evidence)
 
 
+ADDED_IN_PLACE = """\
+if self.grad is None:
+            self.grad = part
+        else:
+            self.grad += part"""
+
+
 def test_a_gradient_that_is_only_not_finite_is_a_finding_of_its_own(tmp_path: Path) -> None:
+    """The other gradients are wrong since an array is added to in place that others still use."""
     text = changed(
         ("\n    def backward(self, g):", ARRAY_POWER),
-        ("self.grad = part if self.grad is None else self.grad + part", "self.grad = part"),
+        ("self.grad = part if self.grad is None else self.grad + part", ADDED_IN_PLACE),
+        ("    g = g.sum", "    if g.shape == shape:\n        return g\n    g = g.sum"),
     )
-    found = diagnosed(
-        text, tmp_path, "powers", "reused-leaf", "nested-sums", "mul", "add-same-shape"
-    )
+    names = ("powers", "reused-leaf", "reused-product", "nested-sums", "mul", "add-same-shape")
+    found = diagnosed(text, tmp_path, *names, "reused-leaf-late", "add-broadcast")
     roots = {item.probe: root_of(item) for item in found.defects}
-    assert roots.pop("powers") == "`pow`"
-    assert roots
+    assert roots == {"reused-leaf": "a backward pass through several ops", "powers": "`pow`"}
