@@ -95,10 +95,11 @@ def pack(values: Any) -> Array:
     return Array(array.dtype.str, array.shape, array.tobytes())
 
 
-Raiser = Literal["engine", "statement", "call", "adapter", "probe"]
+Raiser = Literal["engine", "statement", "call", "result", "adapter", "probe"]
 """Whose code raised an exception: Python or a library that the engine's code calls; a `raise` or
 `assert` statement of the engine; the call of an engine's function, before any of its code ran;
-breaklab's adapter; the probe."""
+breaklab's adapter, since a result of the engine holds no numbers, or for another reason; the
+probe."""
 
 
 class FailureOrigin(msgspec.Struct, frozen=True):
@@ -117,6 +118,9 @@ class FailureOrigin(msgspec.Struct, frozen=True):
     """Whether the engine's backward pass was running."""
     in_leaf: bool = False
     """Whether the engine was making a leaf."""
+    accepted: bool = False
+    """Whether the engine had accepted the work: an op, operands that it is written for (see
+    `harness.engines.offers`); a backward pass, what is checked before its first loop."""
     lack: Lack | None = None
     """What is missing, if that is the cause."""
     missing: str = ""

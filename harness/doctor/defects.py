@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Literal
 
 import msgspec
 
 from harness.answer_key.outcome import MEASUREMENTS
 from harness.core.message import Message
 from harness.core.report import SiteReport
-from harness.core.run import TraceStep
+from harness.core.run import Run, TraceStep
 from harness.doctor.matching import BreakMatcher, Observed
 from harness.doctor.roots import (
     Feature,
@@ -29,6 +30,7 @@ from harness.doctor.roots import (
 from harness.doctor.undoing import BreakUndoer
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline
+from harness.experiment.comparison import has_wrong_output, is_right_where_finite
 from harness.experiment.conformance import SECOND_BACKWARD, Fit
 from harness.pages.catalogue import Catalogue
 from harness.pages.probe import Probe
@@ -89,11 +91,21 @@ def find_defects(
     if engine.dialect.kind == "scalars":
         own = {name for name in bugs if has_own_rules(features[name], engine)}
         bugs = {name: item for name, item in bugs.items() if name in own} or bugs
+    by_name = {probe.name: probe for probe in judged}
     right = [probe.name for probe in judged if fits[probe.name].verdict == "fits"]
     sizes = {name: len(walks[name]) or _LOOP for name in bugs}
     passes = [name for name in bugs if bugs[name].kind == SECOND_BACKWARD]
-    single = {name: size for name, size in sizes.items() if name not in passes}
-    roots = find_roots(single, right, features)
+    stages = {name: _stage(by_name[name], observed) for name in bugs}
+    sound: dict[Stage, list[str]] = dict.fromkeys(("output", "gradient", "edge"), right)
+    sound["output"] = [*right, *(name for name in bugs if stages[name] != "output")]
+    roots = [
+        root
+        for stage, correct in sound.items()
+        for root in find_roots(
+            {n: sizes[n] for n in bugs if stages[n] == stage and n not in passes}, correct, features
+        )
+    ]
+    roots.sort(key=lambda root: (sizes[root.probes[0]], root.probes[0]))
     if passes:
         # First that of two losses, which differ in what the root of the graph got before.
         last_first = sorted(passes, reverse=True)
@@ -124,7 +136,7 @@ def find_defects(
                     Alike(page.id, page.title, explanation.only_in, explanation.site is not None)
                     for page in explanation.pages
                 ],
-                is_partial=_is_partial(whole, right, features),
+                is_partial=_is_partial(whole, sound[stages[whole.probes[0]]], features),
             )
         )
     return defects
@@ -137,6 +149,26 @@ def _is_partial(
     if root.feature is None or not root.feature.op or root.feature.detail:
         return False
     return sum(root.feature in features[name] for name in right) > len(root.probes)
+
+
+Stage = Literal["output", "gradient", "edge"]
+"""What is wrong first: the output; a gradient; a gradient only where it is not finite. One cause
+rarely shows in two of them."""
+
+
+def _stage(probe: Probe, observed: Observed) -> Stage:
+    pairs = [(probe.name, loss) for loss in probe.losses]
+    runs = [(observed.runs[pair], observed.correct[pair]) for pair in pairs]
+    if any(_fails_forward(run) or has_wrong_output(run, correct) for run, correct in runs):
+        return "output"
+    return (
+        "edge" if all(is_right_where_finite(run, correct) for run, correct in runs) else "gradient"
+    )
+
+
+def _fails_forward(run: Run) -> bool:
+    origin = run.failure.origin if run.failure else None
+    return origin is not None and not origin.in_backward
 
 
 _LOOP = 1000

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import Parameter
 from pathlib import Path
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ import harness
 from harness.core.run import FailureOrigin, Raiser
 from harness.core.vocabulary import Lack
 from harness.engines.library import CODE_OF
-from harness.engines.loading import file_of
+from harness.engines.loading import file_of, file_with
+from harness.engines.offers import offers, unanswered
 
 
 class Unsupported(AttributeError):
@@ -28,6 +29,14 @@ class Unsupported(AttributeError):
     def __init__(self, text: str, lack: Lack | None = None, missing: str = "") -> None:
         super().__init__(text)
         self.lack, self.missing = lack, missing
+
+
+class NestedTensor(TypeError):
+    """The data of an engine's tensor is another tensor of the engine, in place of a number."""
+
+    def __init__(self, tensor: Any) -> None:
+        name = type(tensor).__name__
+        super().__init__(f"the data of a `{name}` that it computes is a `{name}`, not a number")
 
 
 def no_operation(name: str) -> Unsupported:
@@ -109,34 +118,71 @@ def pull_back(pull: Callable[..., Any], cotangent: Any) -> Any:
     return pull(cotangent)
 
 
-def call(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+def call(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    options: dict[str, Any],
+    has_implied_axis: Callable[[], bool] = bool,
+) -> Any:
     """Call a function with its own names for the options, and with a shape in the form it takes.
 
-    Raises what the function raises; TypeError if it does not take these arguments.
+    If that raises TypeError or AttributeError, other forms of the call are tried: an axis by
+    keyword, and none if `has_implied_axis` says that the function can do without it. Raises what
+    the form raised that came furthest, the first of several; TypeError if the function does not
+    take these arguments.
     """
     enter = _call_ours if _is_ours(function) else call_engine
     parameters = parameters_of(function)
     if parameters is None:
         return enter(function, *arguments, **_with_numpy_names(options))
+    failures: list[Exception] = []
+    for some, others in _forms(arguments, options, parameters, has_implied_axis):
+        try:
+            return enter(function, *some, **others)
+        except (TypeError, AttributeError) as error:
+            failures.append(error)
+    raise max(failures, key=_depth)
+
+
+def _forms(
+    arguments: Sequence[Any],
+    options: dict[str, Any],
+    parameters: Mapping[str, Parameter],
+    has_implied_axis: Callable[[], bool],
+) -> Iterator[tuple[Sequence[Any], dict[str, Any]]]:
+    """Yield the forms of a call, the likeliest first."""
     renamed = {_own_name(name, parameters): option for name, option in options.items()}
-    if any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values()):
+    is_open = any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
+    if is_open:
         renamed = _with_numpy_names(renamed)  # it probably passes them on to NumPy
-    arguments, renamed = _fitted(arguments, renamed, parameters)
-    arranged = _arrange_shape(arguments, _positional(parameters)[1])
-    try:
-        return enter(function, *arranged, **renamed)
-    except TypeError:
-        packed = _pack_trailing_integers(arranged)
-        if packed is None:
-            raise
-    return enter(function, *packed, **renamed)
+    fitted, renamed = _fitted(arguments, renamed, parameters)
+    arranged = _arrange_shape(fitted, _positional(parameters)[1])
+    yield arranged, renamed
+    first = _first_trailing_axis(arranged)
+    axes = tuple(arranged[first:])
+    if len(axes) > 1:
+        yield [*arranged[:first], axes], renamed
+    if is_open and options and renamed != options:
+        yield arguments, options
+    if is_open and axes:
+        axis = axes[0] if len(axes) == 1 else axes
+        yield from (
+            (arranged[:first], {**options, name: axis}) for name in ("dim", "axis", "shape")
+        )
+    if len(axes) == 1 and has_implied_axis():
+        yield arranged[:first], renamed
+
+
+def _depth(error: Exception) -> int:
+    """Return how many frames an exception passed through."""
+    return sum(1 for _ in _steps(error.__traceback__))
 
 
 def _is_ours(function: Callable[..., Any]) -> bool:
     """Whether the adapter made a function, or borrows it from NumPy."""
-    return isinstance(function, partial) or isinstance(
-        getattr(function, "__self__", None), np.ndarray
-    )
+    if isinstance(function, partial):
+        return not file_with(getattr(function.func, "__globals__", {}))
+    return isinstance(getattr(function, "__self__", None), np.ndarray)
 
 
 def _call_ours(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -234,14 +280,13 @@ def _arrange_shape(arguments: Sequence[Any], most: float) -> Sequence[Any]:
     return arguments
 
 
-def _pack_trailing_integers(arguments: Sequence[Any]) -> Sequence[Any] | None:
-    """Two or more integers at the end as one tuple, or None if there are fewer."""
+def _first_trailing_axis(arguments: Sequence[Any]) -> int:
+    """Return where the integers, or a tuple of integers, at the end of the arguments begin."""
     first = len(arguments)
     while first and isinstance(arguments[first - 1], int):
         first -= 1
-    if len(arguments) - first < 2:
-        return None
-    return [*arguments[:first], tuple(arguments[first:])]
+    is_tuple = first and first == len(arguments) and isinstance(arguments[-1], tuple)
+    return first - 1 if is_tuple and all(isinstance(n, int) for n in arguments[-1]) else first
 
 
 # ----- Where an exception comes from: the engine under test, breaklab's adapter, or the probe -----
@@ -273,9 +318,49 @@ def origin_of(error: BaseException, probe: str = "") -> FailureOrigin | None:
         raiser = "statement"
     place = next((step for step in reversed(steps) if file_of(step.tb_frame)), None)
     at = _place(place) if place else ("", 0, "", "")
-    return FailureOrigin(
-        raiser, *at, _is_in_backward(steps), _is_in_leaf(steps), *_lack(error, steps)
+    function, arguments, options = _operation(steps)
+    if isinstance(error, NestedTensor):
+        raiser = "result"
+    elif raiser == "call" and isinstance(error, TypeError):
+        method = unanswered(function, arguments)
+        raiser, at = ("engine", _start(method)) if method else (raiser, at)
+    backward, leaf = _is_in_backward(steps), _is_in_leaf(steps)
+    if backward:
+        accepted = _has_begun(steps)
+    else:
+        accepted = raiser == "engine" and offers(function, arguments, options)
+    return FailureOrigin(raiser, *at, backward, leaf, accepted, *_lack(error, steps))
+
+
+def _has_begun(steps: Sequence[TracebackType]) -> bool:
+    """Whether the engine's backward pass had called something, or was in or after a loop."""
+    own = [
+        step
+        for step in steps
+        if file_of(step.tb_frame) and not step.tb_frame.f_code.co_filename.startswith(CODE_OF)
+    ]
+    return len(own) > 1 or any(
+        instruction.argval <= step.tb_lasti and instruction.argval < instruction.offset
+        for step in own
+        for instruction in dis.get_instructions(step.tb_frame.f_code)
+        if instruction.opcode in _JUMPS
     )
+
+
+_JUMPS = {*dis.hasjrel, *dis.hasjabs}
+
+
+def _operation(steps: Sequence[TracebackType]) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+    """Return the last function of the engine that was called, its arguments and its options."""
+    frames = [step.tb_frame for step in steps if step.tb_frame.f_code is call_engine.__code__]
+    names = frames[-1].f_locals if frames else {}
+    return names.get("function"), names.get("arguments", ()), names.get("options", {})
+
+
+def _start(method: FunctionType) -> tuple[str, int, str, str]:
+    """Return the place at which a method begins, as `_place` does."""
+    code = method.__code__
+    return file_with(method.__globals__) or "", code.co_firstlineno, code.co_qualname, ""
 
 
 def _place(step: TracebackType) -> tuple[str, int, str, str]:

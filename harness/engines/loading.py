@@ -74,7 +74,12 @@ def find_in_memory(
 
 def file_of(frame: FrameType) -> str | None:
     """Return the engine's file that a frame executes, as a path below its root; None for others."""
-    loader = frame.f_globals.get("__loader__")
+    return file_with(frame.f_globals)
+
+
+def file_with(names: Mapping[str, Any]) -> str | None:
+    """Return the engine's file whose module has these names; None for other modules."""
+    loader = names.get("__loader__")
     return loader.file if isinstance(loader, _MemoryLoader) else None
 
 

@@ -8,28 +8,38 @@ probe runs alone, in a new process.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from harness.answer_key.outcome import MEASUREMENTS, Judgement, judge
+from harness.answer_key.outcome import MEASUREMENTS, judge
 from harness.core.errors import BreaklabError, InternalError
 from harness.core.message import EMPTY, Kind, Message, message, verbatim
 from harness.core.rounding import agree
-from harness.core.run import LIMITS, Array, Failure, FailureOrigin, Run, pack
+from harness.core.run import LIMITS, Failure, FailureOrigin, Run
 from harness.core.vocabulary import Lack, Loss
 from harness.engines.calling import library_specific
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline, RunId, does_not_load
+from harness.experiment.comparison import (
+    as_stored,
+    has_own_nan,
+    has_wrong_output,
+    in_one_form,
+    is_of_output,
+    is_slight,
+)
 from harness.experiment.patching import prepare
 from harness.experiment.placement import is_wrong
 from harness.pages.catalogue import Catalogue
 from harness.pages.page import Page
 from harness.pages.probe import Probe
+from harness.patch.side import quiet_parse
 from harness.runs.cached_runs import run_cached
 from harness.runs.isolated import EngineDoesNotLoad
 
@@ -39,7 +49,8 @@ ABSENT = {"Unsupported", "NotImplementedError", "ImportError", "ModuleNotFoundEr
 """The errors that say that something is missing, wherever they are raised."""
 
 LACKING = {"AttributeError", "TypeError", "NameError", "KeyError", "IndexError"}
-"""The errors of Python that show, outside the backward pass, that something is not supported."""
+"""The errors of Python that show, outside the backward pass and unless the engine offers the op on
+these operands, that something is not supported."""
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -101,7 +112,64 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
             again = _clean_runs(engine, [probe], baseline, again=True)
             item = _confirmed(item, _fit_probe(probe, again, correct, engine))
         fits[probe.name] = item
-    return fits
+    return fits | _guarded(engine, portable, fits, runs, baseline)
+
+
+def _guarded(
+    engine: Engine,
+    probes: Sequence[Probe],
+    fits: Mapping[str, Fit],
+    runs: Mapping[RunId, Run],
+    baseline: Baseline,
+) -> dict[str, Fit]:
+    """Return the bugs that an engine's own checks of its gradients show.
+
+    Such a check is in a function that the backward pass of every probe calls, and fails although
+    the forward pass accepted the operands. In a rule, it may say that the gradient is not
+    implemented.
+    """
+    gradients = [probe for probe in probes if probe.kind == "gradient"]
+    failures = {
+        probe.name: failure
+        for probe in gradients
+        if fits[probe.name].kind == "refusal"
+        for loss in probe.losses
+        if (failure := runs[probe.name, loss].failure) and failure.origin
+        if failure.origin.in_backward and failure.origin.accepted
+    }
+    right = [probe for probe in gradients if fits[probe.name].verdict == "fits"]
+    if not failures or len(right) < _ENOUGH:
+        return {}
+    called = frozenset.intersection(*filter(None, baseline.coverage(engine, right)))
+    bugs = {
+        name: Fit(name, "bug", _without_addresses(failure).sentence, "crash", at.file, at.line)
+        for name, failure in failures.items()
+        if (at := failure.origin) and _function_of(at, engine) & called
+    }
+    shown = [probe for probe in gradients if probe.name in bugs]
+    again = _clean_runs(engine, shown, baseline, again=True) if shown else {}
+    for (name, _), run in again.items():
+        failed = run.failure and run.failure.type == failures[name].type
+        bugs[name] = _confirmed(bugs[name], bugs[name] if failed else Fit(name, "fits"))
+    return bugs
+
+
+_ENOUGH = 3
+"""As many correct probes show that a function is not the rule of a single op."""
+
+
+def _function_of(origin: FailureOrigin, engine: Engine) -> frozenset[str]:
+    """Return the function of the place, as `harness.runs.recorder` names it, among called ones."""
+    path, name = engine.root / origin.file, origin.function.rpartition(".")[2]
+    tree = quiet_parse(engine.sources.get(origin.file, ""))
+    lines = [
+        min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and node.name == name
+        and node.lineno <= origin.line <= (node.end_lineno or 0)
+    ]
+    return frozenset(f"{path}:{line}:{name}" for line in lines)
 
 
 def _lacking(probe: Probe, runs: Mapping[RunId, Run]) -> Fit | None:
@@ -173,7 +241,7 @@ def _fit_probe(
     if item.verdict != "bug" or probe.kind != "steps" or not probe.retains_graph:
         return item
     (loss,) = probe.losses
-    if passes := _passes(runs[probe.name, loss], _as_stored(own[loss], runs[probe.name, loss])):
+    if passes := _passes(runs[probe.name, loss], as_stored(own[loss], runs[probe.name, loss])):
         if not passes.is_first_right:
             return item
         if passes.evidence is not None:
@@ -245,14 +313,15 @@ def _fit(
     if run.failure and is_copy and run.failure.type not in LIMITS:
         return Fit(run.probe, "bug", run.failure.sentence, "crash")
     if run.failure:
-        return _fit_failure(run.probe, run.failure)
+        item = _fit_failure(run.probe, run.failure)
+        return _with_output(item, run, own) if probe.is_arithmetic else item
     # An id that is drawn for each node is in no number that is compared.
     draws, run = run.generator_moved, msgspec.structs.replace(run, generator_moved=False)
-    own, run = _as_stored(own, run), msgspec.structs.replace(run, reached=[0])
-    siblings = [_as_stored(other, run) for name, other in correct.items() if name != loss]
+    own, run = as_stored(own, run), msgspec.structs.replace(run, reached=[0])
+    siblings = [as_stored(other, run) for name, other in correct.items() if name != loss]
     judged = judge(run, own, siblings)
-    if judged.kind == "dtype" or (judged.kind == "shape" and _is_forward(judged)):
-        numbers = judge(*_in_one_form(run, own), siblings)
+    if judged.kind == "dtype" or (judged.kind == "shape" and is_of_output(judged)):
+        numbers = judge(*in_one_form(run, own), siblings)
         judged = numbers if numbers.kind in ("value", "non-finite") else judged
     if judged.outcome == "convention":
         return Fit(run.probe, "fits", judged.evidence, "convention")
@@ -263,80 +332,32 @@ def _fit(
         return Fit(run.probe, "fits", judged.evidence, "aliased")
     if is_copy:
         return Fit(run.probe, "bug", judged.evidence, judged.kind or "")
-    if judged.kind == "value" and judged.arrays and _is_slight(*judged.arrays):
+    if judged.kind == "value" and judged.arrays and is_slight(*judged.arrays):
         slight = message(
             "{difference}: an epsilon, or a different precision", difference=judged.evidence
         )
         return Fit(run.probe, "differs", slight)
     is_form = judged.kind in ("dtype", "shape")
-    is_choice = is_form or not (probe.is_arithmetic or _has_own_nan(run, own))
-    if judged.kind == "dtype" or (_is_forward(judged) and is_choice):
+    is_choice = is_form or not (probe.is_arithmetic or has_own_nan(run, own))
+    if judged.kind == "dtype" or (is_of_output(judged) and is_choice):
         return Fit(run.probe, "differs", judged.evidence)
     return Fit(run.probe, "bug", judged.evidence, judged.kind or "")
 
 
-def _is_forward(judged: Judgement) -> bool:
-    """Whether the output differs, so that the gradients may be right for what is computed."""
-    first = judged.first_divergence
-    return (first is not None and first.kind is Kind.OUTPUT) or (
-        judged.kind == "shape" and judged.entry == "loss"
-    )
+def _with_output(item: Fit, run: Run, correct: Run) -> Fit:
+    """Return the bug of a backward pass; that of the forward pass, if its output is wrong already.
 
-
-def _has_own_nan(run: Run, correct: Run) -> bool:
-    """Whether a number is NaN that is not NaN in the correct run."""
-    pairs = [(one.numpy(), other.numpy()) for one, other in _pairs(run, correct)]
-    return any(
-        one.shape == other.shape and bool((np.isnan(one) & ~np.isnan(other)).any())
-        for one, other in pairs
-    )
-
-
-def _pairs(run: Run, correct: Run) -> Iterator[tuple[Array, Array]]:
-    """Yield the arrays that both runs have: the outputs, gradients and entries of the log."""
-    entries: Iterable[tuple[Mapping[str, Array | None], Mapping[str, Array | None]]] = (
-        ({"": run.output}, {"": correct.output}),
-        (run.gradients, correct.gradients),
-        *zip(run.log, correct.log, strict=False),
-    )
-    for own, others in entries:
-        for name, other in others.items():
-            if (one := own.get(name)) and other:
-                yield one, other
-
-
-def _in_one_form(run: Run, correct: Run) -> tuple[Run, Run]:
-    """Return both runs with the numbers of each pair of arrays in one shape and one dtype.
-
-    Arrays of the same size take the shape of the correct one, and floats the lower precision.
+    The operands of an operator are numbers and tensors, so that no convention makes another output.
     """
-
-    def alike(one: Array | None, other: Array | None) -> tuple[Array | None, Array | None]:
-        if not (one and other):
-            return one, other
-        own, correct = one.numpy(), other.numpy()
-        if own.size == correct.size:
-            own = own.reshape(correct.shape)
-        lower = own.dtype.kind == "f" and own.dtype.itemsize < correct.dtype.itemsize
-        dtype = own.dtype if lower else correct.dtype
-        with np.errstate(all="ignore"):
-            return pack(own.astype(dtype)), pack(correct.astype(dtype))
-
-    def convert(position: int, this: Run) -> Run:
-        def pick(name: str, own: Mapping[str, Any], others: Mapping[str, Any]) -> Array | None:
-            return alike(own.get(name), others.get(name))[position]
-
-        logs = list(zip(run.log, correct.log, strict=False))
-        return msgspec.structs.replace(
-            this,
-            output=alike(run.output, correct.output)[position],
-            gradients={n: pick(n, run.gradients, correct.gradients) for n in this.gradients},
-            log=[{n: pick(n, *pair) for n in pair[position]} for pair in logs],
-            leaf_log=[],
-            large=[],
-        )
-
-    return convert(0, run), convert(1, correct)
+    if item.verdict != "bug" or not has_wrong_output(run, correct):
+        return item
+    correct = as_stored(correct, run)
+    done = msgspec.structs.replace(
+        correct, output=run.output, failure=None, reached=[0], generator_moved=False
+    )
+    judged = judge(done, correct)
+    reason = message("{evidence}; then {failure}", evidence=judged.evidence, failure=item.reason)
+    return msgspec.structs.replace(item, reason=reason, kind=judged.kind)
 
 
 def _without_addresses(failure: Failure) -> Failure:
@@ -373,8 +394,10 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
         return fit("lacks", message("the engine refuses this: {text}", text=text), "refusal")
     if origin.in_leaf:
         return fit("lacks", message("it makes no such leaf: {failure}", failure=failure.sentence))
-    if failure.type in LACKING and not origin.in_backward:
-        return fit("lacks", text)
+    if origin.raiser == "result":
+        return fit("bug", text, "value")
+    if failure.type in LACKING and not origin.in_backward and not origin.accepted:
+        return fit("lacks", message("it may not be written for these arguments: {text}", text=text))
     return fit("bug", failure.sentence, "crash")
 
 
@@ -385,38 +408,6 @@ def missing_name(origin: FailureOrigin) -> Message:
         version=np.__version__,
         name=origin.missing,
         place=f"{origin.file}:{origin.line}" if origin.file else "a library",
-    )
-
-
-def _is_slight(actual: Array, expected: Array) -> bool:
-    """Whether they agree to 1e-4, so that no formula or operand is wrong."""
-    return bool(np.allclose(actual.numpy(), expected.numpy(), rtol=1e-4, atol=1e-7))
-
-
-def _as_stored(correct: Run, run: Run) -> Run:
-    """Return our run in the precision of the engine's run, with the created leaves that it has."""
-    correct = correct.only(run.leaves.keys())
-    if run.not_compared:
-        correct = msgspec.structs.replace(correct, leaf_log=[], large=[])
-    if not (correct.output and run.output) or correct.output.dtype == run.output.dtype:
-        return correct
-    kind = np.dtype(run.output.dtype)
-    if kind.kind != "f":
-        return correct
-
-    def cast(array: Array | None) -> Array | None:
-        return None if array is None else pack(array.numpy().astype(kind))
-
-    def cast_all(entry: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: pack(array.numpy().astype(kind)) for name, array in entry.items()}
-
-    return msgspec.structs.replace(
-        correct,
-        leaves=cast_all(correct.leaves),
-        output=cast(correct.output),
-        gradients={name: cast(gradient) for name, gradient in correct.gradients.items()},
-        log=[cast_all(entry) for entry in correct.log],
-        leaf_log=[cast_all(entry) for entry in correct.leaf_log],
     )
 
 

@@ -9,8 +9,9 @@ import contextlib
 import importlib
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -33,6 +34,9 @@ from harness.engines.engine import Dialect
 from harness.engines.library import Creations, Library
 
 _PLAIN = (int, float, complex, str, bytes, dict, slice, np.ndarray, np.generic, np.dtype, type)
+
+_ALONG_LAST = ("softmax", "log_softmax")
+"""Ops that engines without axes compute along the last one."""
 
 _CLEARS = re.compile(r"_?(zero|clear|null|reset)_?(grad|gradient|gradients)")
 _READ_ONLY = "the data of this engine's tensors cannot be changed from outside"
@@ -282,10 +286,17 @@ class Adapter(Library):
         kind = type(native)
         return hasattr(kind, f"__{symbol}__") or hasattr(kind, f"__r{symbol}__")
 
-    def apply(self, function: Callable[..., Any], arguments: Any, options: dict[str, Any]) -> Any:
+    def apply(
+        self,
+        function: Callable[..., Any],
+        arguments: Any,
+        options: dict[str, Any],
+        has_implied_axis: Callable[[], bool] = bool,
+    ) -> Any:
         """Call one of the engine's functions with unwrapped arguments, and wrap its result."""
         unwrapped = {name: self.unwrap(option) for name, option in options.items()}
-        return self.wrap(call(function, [self.unwrap(a) for a in arguments], unwrapped))
+        natives = [self.unwrap(argument) for argument in arguments]
+        return self.wrap(call(function, natives, unwrapped, has_implied_axis))
 
 
 class Tensor:
@@ -403,15 +414,22 @@ class Tensor:
         """The engine's method of that name, or its function."""
         if name.startswith("__"):
             raise AttributeError(name)
-        method = self.adapter.method(self.native, name)
-        if method is None:
-            function = self.adapter.function(name)
-            if function is None:
-                raise no_operation(name)
-            return lambda *args, **options: self.adapter.apply(function, (self, *args), options)
-        if not callable(method):
-            return self.adapter.wrap(method)
-        return lambda *args, **options: self.adapter.apply(method, args, options)
+        function, tensors = self._bound(name)
+        if function is None:
+            raise no_operation(name)
+        if not callable(function):
+            return self.adapter.wrap(function)
+
+        def apply(*arguments: Any, **options: Any) -> Any:
+            is_implied = partial(self._is_implied, name, arguments)
+            return self.adapter.apply(function, (*tensors, *arguments), options, is_implied)
+
+        return apply
+
+    def _is_implied(self, name: str, arguments: Sequence[Any]) -> bool:
+        """Whether an op means this axis if it is given none: the only one, or the last one."""
+        is_last = name in _ALONG_LAST and arguments[0] in (-1, self.ndim - 1)
+        return len(arguments) == 1 and (is_last or self.ndim == 1)
 
     def __getitem__(self, key: Any) -> Any:
         """Index with the engine's own indexing."""

@@ -14,7 +14,13 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.adapter.arrays import Adapter, Tensor
-from harness.engines.calling import Unsupported, call_engine, library_specific, pull_back
+from harness.engines.calling import (
+    NestedTensor,
+    Unsupported,
+    call_engine,
+    library_specific,
+    pull_back,
+)
 from harness.engines.engine import Dialect
 from harness.engines.library import Library
 
@@ -44,8 +50,15 @@ class ScalarAdapter(Adapter):
         values = t.native if isinstance(t, Tensor) else t
         if not isinstance(values, np.ndarray) or values.dtype != object:
             return np.asarray(values)
-        numbers = [float(Library.value(self, value)) for value in values.flat]
+        numbers = [self._number(value) for value in values.flat]
         return np.array(numbers).reshape(values.shape)
+
+    def _number(self, value: Any) -> float:
+        """The data of one of the engine's values. Raises NestedTensor if it is another value."""
+        data = Library.value(self, value)
+        if data.dtype == object and type(data.item()) is type(value):
+            raise NestedTensor(value)
+        return float(data)
 
     def gradient(self, t: Any) -> NumericArray | None:
         """A leaf's gradient; 0 for a value without one, if another has one."""

@@ -54,3 +54,58 @@ def test_a_power_that_fails_only_at_zero_is_wrong_on_some_inputs(tmp_path: Path)
 
 def test_a_power_that_is_wrong_everywhere_is_wrong(tmp_path: Path) -> None:
     assert findings(powers("k * self.data**k", tmp_path)) == ["`pow`"]
+
+
+SUB = """
+    def __sub__(self, other):
+        a, b = self, lift(other)
+        return Tensor(a.data - b.data, (a, b), (lambda g: fold(g, a.data.shape), lambda g: {}[0]))
+
+    def __rsub__(self, other):
+        return self - other
+
+    def backward(self, g):"""
+ARRAY_POWER = """
+    def __pow__(self, k):
+        rule = lambda g: g * k * self.data ** (k - 1)
+        return Tensor(self.data ** k, (self,), (rule,))
+
+    def backward(self, g):"""
+
+
+def kinds(diagnosis: Diagnosis) -> dict[str, str]:
+    return {
+        name: defect.kind for defect in diagnosis.defects for name in (defect.probe, *defect.probes)
+    }
+
+
+def test_a_wrong_output_is_a_finding_of_its_own_beside_a_crash_of_the_op(tmp_path: Path) -> None:
+    text = changed(("\n    def backward(self, g):", SUB))
+    found = diagnosed(text, tmp_path, "sub", "sub-new-axis", "minus-itself", "number-minus")
+    assert findings(found) == ["`sub`", "`sub` on some inputs"]
+    assert kinds(found) == {"sub": "crash", "sub-new-axis": "crash", "minus-itself": "crash"} | {
+        "number-minus": "value"
+    }
+    (wrong,) = (item for item in found.defects if item.kind == "value")
+    assert "the output is" in str(wrong.evidence)
+    assert "then KeyError in the backward pass" in str(wrong.evidence)
+
+
+ADDED_IN_PLACE = """\
+if self.grad is None:
+            self.grad = part
+        else:
+            self.grad += part"""
+
+
+def test_a_gradient_that_is_only_not_finite_is_a_finding_of_its_own(tmp_path: Path) -> None:
+    """The other gradients are wrong since an array is added to in place that others still use."""
+    text = changed(
+        ("\n    def backward(self, g):", ARRAY_POWER),
+        ("self.grad = part if self.grad is None else self.grad + part", ADDED_IN_PLACE),
+        ("    g = g.sum", "    if g.shape == shape:\n        return g\n    g = g.sum"),
+    )
+    names = ("powers", "reused-leaf", "reused-product", "nested-sums", "mul", "add-same-shape")
+    found = diagnosed(text, tmp_path, *names, "reused-leaf-late", "add-broadcast")
+    roots = {item.probe: root_of(item) for item in found.defects}
+    assert roots == {"reused-leaf": "a backward pass through several ops", "powers": "`pow`"}

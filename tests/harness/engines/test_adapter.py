@@ -1,6 +1,7 @@
 """The adapter: a foreign engine under PyTorch's names, without computation in between."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -132,6 +133,60 @@ def test_an_axis_is_passed_as_the_function_takes_it() -> None:
     assert call(by_position, ("t",), {"dim": 1}) == ["t", 1]
     with pytest.raises(TypeError):
         call(by_position, ("t",), {"keepdim": True})
+
+
+def test_an_axis_is_passed_by_keyword_if_tensors_are_taken_by_position() -> None:
+    """As by a `partialmethod` that hands tensors and keywords to the `forward` of any op."""
+
+    def apply(forward: Callable[..., object], *tensors: Any, **options: object) -> object:
+        return forward(*(tensor.upper() for tensor in tensors), **options)
+
+    def softmax(t: str, dim: int) -> list[object]:
+        return [t, dim]
+
+    def total(t: str, axis: object = None) -> list[object]:
+        return [t, axis]
+
+    def reshape(t: str, shape: object = None) -> list[object]:
+        return [t, shape]
+
+    assert call(apply, (softmax, "t", 1), {}) == ["T", 1]
+    assert call(apply, (softmax, "t"), {"dim": 1}) == ["T", 1]
+    assert call(apply, (total, "t", (0, 2)), {}) == ["T", (0, 2)]
+    assert call(apply, (reshape, "t", 2, 3), {}) == ["T", (2, 3)]
+    with pytest.raises(AttributeError, match="'int' object has no attribute 'upper'"):
+        call(apply, (lambda t: t, "t", 1), {})
+
+
+def test_what_an_engine_raises_inside_an_op_comes_before_how_it_may_not_be_called() -> None:
+    def transpose(_: str, axes: Any) -> None:
+        raise TypeError(f"no {axes}")
+
+    with pytest.raises(TypeError, match=r"no \(1, 0\)"):
+        call(transpose, ("t", 1, 0), {})
+
+
+AXES_IMPLIED = """
+
+    def softmax(self):
+        e = np.exp(self.data)
+        return Tensor(e / e.sum(-1, keepdims=True))
+
+    def max(self):
+        return Tensor(self.data.max())
+
+    def backward"""
+
+
+def test_an_axis_that_an_op_implies_need_not_be_passed(opened: Any) -> None:
+    text = changed(("\n    def backward", AXES_IMPLIED), text=SOUND)
+    library = opened(text)
+    x, vector = library.leaf(X), library.leaf(X[0])
+    assert np.allclose(x.softmax(1).data.sum(1), 1)
+    assert vector.max(0).data == X[0].max()
+    for apply in (lambda: x.softmax(0), lambda: x.max(1)):
+        with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+            apply()
 
 
 def test_functions_with_open_keywords_get_numpys_names() -> None:

@@ -13,7 +13,7 @@ from harness.pages.probe import read_probes
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
 from tests.harness.engines.explored import engine_of
-from tests.harness.engines.texts import SOUND, changed
+from tests.harness.engines.texts import SCALAR, SOUND, changed
 
 PROBES = CATALOGUE.shared_probes
 WHOLE = "    if g.shape == shape:\n        return g\n    g = g.sum"
@@ -210,7 +210,7 @@ FAILURES = {
     "an assertion without words, backward": (RECEIVE, "assert self.data.ndim == 7", "bug"),
     "words that fail, backward": (RECEIVE, "raise ValueError(f'{self.nothing}')", "bug"),
     "numpy, forward": (FORWARD, "np.zeros(2) + np.zeros(3)", "bug"),
-    "a missing attribute, forward": (FORWARD, "self.nothing", "lacks"),
+    "a missing attribute, forward": (FORWARD, "self.nothing", "bug"),
     "a missing attribute, backward": (RECEIVE, "self.nothing", "bug"),
     "a wrong type, backward": (RECEIVE, "len(3)", "bug"),
     "a missing key, backward": (RECEIVE, "{}[3]", "bug"),
@@ -231,6 +231,98 @@ def test_a_failure_is_a_refusal_a_lack_or_a_bug(baseline: Baseline, case: str) -
     assert (found.verdict, found.kind) == verdict_and_kind.get(wanted, (wanted, ""))
     lines = text.splitlines()
     assert (found.file, lines[found.line - 1].strip()) == ("engine.py", raised)
+
+
+ENTRY = "    def backward(self, g):\n"
+SUM_RULE = "        def rule(g):\n"
+NO_RULE = (
+    "lambda g: fold(g, a.data.shape), lambda g: fold(g, b.data.shape)",
+    "lambda g: g, lambda g: g",
+)
+"""What arrives at the operands of a sum is not un-broadcast."""
+
+REFUSE = "raise ValueError('not implemented')\n"
+GUARDS = {
+    "a check of every gradient": (
+        [NO_RULE, (RECEIVE, f"{RECEIVE}        if part.shape != self.data.shape: {REFUSE}")],
+        *("add-new-axis", "bug"),
+    ),
+    "the words of a rule": (
+        [(SUM_RULE, f"{SUM_RULE}            if axis == 0: {REFUSE}")],
+        *("sum-columns", "lacks"),
+    ),
+    "a check before the pass begins": (
+        [(ENTRY, f"{ENTRY}        if self.data.ndim == 2: {REFUSE}")],
+        *("add-new-axis", "lacks"),
+    ),
+}
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_words_in_the_backward_pass_are_a_bug_if_every_gradient_is_checked(
+    baseline: Baseline, guard: str
+) -> None:
+    changes, probe, wanted = GUARDS[guard]
+    right = ("add-same-shape", "mul", "reused-leaf", "relu-away-from-zero", "sum-rows")
+    found = verdicts(baseline, changed(*changes), probe, *right)
+    item = found.pop(probe)
+    assert (item.verdict, item.kind) == (wanted, "crash" if wanted == "bug" else "refusal")
+    assert "not implemented" in str(item.reason)
+
+
+OPERANDS = {
+    "tensors": ("__add__(self, other)", "x + x", "bug"),
+    "none": ("relu(self)", "x.relu()", "bug"),
+    "an axis": ("sum(self, axis=None, keepdims=False)", "x.sum(0)", "lacks"),
+    "an annotated axis": ("sum(self, axis: int | None = None)", "x.sum(0)", "bug"),
+    "an axis like the default": ("sum(self, axis=0)", "x.sum(0)", "bug"),
+    "two axes of one": ("sum(self, axis: int | None = None)", "x.sum((0,))", "lacks"),
+    "a number": ("__mul__(self, other)", "x * 2.0", "lacks"),
+    "an annotated number": ("__mul__(self, other: 'Tensor | float')", "x * 2.0", "bug"),
+    "a number on the left": ("__rmul__(self, other)", "2.0 * x", "bug"),
+    "a tensor for an option": ("relu(self, slope=0.0)", "x.relu(x)", "lacks"),
+    "a function of an unknown kind": ("function exp(x)", "x.exp()", "lacks"),
+    "a function of tensors": ("function exp(x: Tensor)", "x.exp()", "bug"),
+}
+
+
+@pytest.mark.parametrize("case", OPERANDS)
+def test_a_crash_is_a_bug_if_the_op_is_written_for_the_operands(
+    baseline: Baseline, case: str
+) -> None:
+    signature, expression, wanted = OPERANDS[case]
+    crash = f"    def {signature}:\n        return {{}}[0]\n\n"
+    if signature.startswith("function "):
+        text = f"{SOUND}\n\ndef {signature[9:]}:\n    return {{}}[0]\n"
+    else:
+        text = changed(("    def backward(self, g):", f"{crash}    def backward(self, g):"))
+    probe = f'def special(x=(3,)):\n    """One op."""\n    return {expression}\n'
+    found = fit(engine_of(text), read_probes(probe, "probes.py"), baseline)["special"]
+    assert (found.verdict, found.kind) == (wanted, "crash" if wanted == "bug" else "")
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [("other.__mul__(self)", "bug"), ("NotImplemented", "lacks"), ("self * other", "fits")],
+)
+def test_a_reflected_method_that_gives_up_without_saying_so_is_a_bug(
+    baseline: Baseline, body: str, wanted: str
+) -> None:
+    text = changed((ENTRY, f"    def __rmul__(self, other):\n        return {body}\n\n{ENTRY}"))
+    probe = 'def special(x=(3,)):\n    """A number times a tensor."""\n    return 2.0 * x\n'
+    found = fit(engine_of(text), read_probes(probe, "probes.py"), baseline)["special"]
+    assert found.verdict == wanted
+    if wanted == "bug":
+        assert text.splitlines()[found.line - 1].strip() == "def __rmul__(self, other):"
+
+
+def test_a_tensor_in_place_of_a_number_is_a_wrong_value(baseline: Baseline) -> None:
+    own = "    def exp(self):\n        return Value(self + self, (self,))\n\n"
+    text = changed(("    def backward(self):", f"{own}    def backward(self):"), text=SCALAR)
+    probe = 'def special(x=(3,)):\n    """A method."""\n    return x.exp()\n'
+    found = fit(engine_of(text, SCALAR), read_probes(probe, "probes.py"), baseline)["special"]
+    assert (found.verdict, found.kind) == ("bug", "value")
+    assert "the data of a `Value` that it computes is a `Value`" in str(found.reason)
 
 
 def test_a_limit_of_breaklab_is_not_a_bug_of_the_engine(baseline: Baseline) -> None:
