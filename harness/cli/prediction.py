@@ -51,8 +51,8 @@ def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
         for name, outcome in names.items():
             if name.startswith(word):
                 return outcome
-    letters = one_of([say(outcome)[0] for outcome in CHOICES], say)
-    raise ValueError(say("Type {choices}; ? shows the code", choices=letters))
+    letters = ", ".join(say(outcome)[0] for outcome in CHOICES)
+    raise ValueError(say("Type one of {letters}; ? shows the code", letters=letters))
 
 
 def one_of(choices: Iterable[str], say: Language) -> str:

@@ -10,6 +10,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -42,6 +43,9 @@ would not notice them."""
 
 MOST_OTHERS = 5
 """How many breaks with a site in an engine are named in place of one without a site."""
+
+walking = ContextVar("walking", default=False)
+"""Whether `harness start` runs the pages: it says itself which one comes next."""
 
 _PATIENCE = 5.0
 """Seconds to wait for a background function whose processes have been ended."""
@@ -360,15 +364,16 @@ class CommandSession:
         return self.console.say("track: page {number}/{count}", number=number, count=len(track))
 
     def following(self, page: Page) -> str:
-        """Return the command for what follows on the track; empty for a page that is not on it."""
-        track = list(self.catalogue.track)
-        if page.id not in track:
+        """Return the command for what follows a page of the track, as `harness start` decides it.
+
+        It is empty for a page that is not on the track, and while `harness start` runs the pages.
+        """
+        if walking.get() or page.id not in self.catalogue.track:
             return ""
-        if page.id == track[-1]:
-            return f"harness start  ({self.console.say('what comes after the track')})"
-        number = track.index(page.id) + 1
-        following = self.page(track[number])
-        return f"harness {following.front.kind} {following.id}  ({number + 1}/{len(track)})"
+        from harness.learn.progress import Way, first_step
+
+        step = first_step(Way(self.catalogue, self.progress).with_done(page.id))
+        return f"{step.command}  ({self.console.say(step.why)})"
 
     def without_site(self, page: Page) -> DoesNotApply:
         """Return the error for a break without a site in the engine; it names breaks with one.
