@@ -317,6 +317,12 @@ def test_a_screen_of_level_1_has_one_word_for_a_bug_that_does_not_show(
         assert other not in text
 
 
+def test_every_unit_of_the_course_is_translated() -> None:
+    phrases = CATALOGUE.course_phrases("es")
+    units = CATALOGUE.course.values()
+    assert phrases.keys() == {text for unit in units for text in (unit.title, unit.idea)}
+
+
 def test_every_page_of_level_1_is_translated() -> None:
     assert len(FIRST_LESSONS) > 80
     assert [page.id for page in FIRST_LESSONS if "es" not in CATALOGUE.translations(page.id)] == []
