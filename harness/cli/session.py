@@ -350,6 +350,19 @@ class CommandSession:
 
             show(self.console, report, **details)
 
+    def show_introduction(self, page: Page) -> None:
+        """Before a page of the track, say where its words come from, unless page 0 was read."""
+        if walking.get() or page.id not in self.catalogue.track:
+            return
+        from harness.learn.progress import Way
+
+        if Way(self.catalogue, self.progress).begins_with_primer:
+            line = self.console.say(
+                "`harness start` begins with page 0, which introduces the words in 22 lines of "
+                "code; `harness explain WORD` explains one."
+            )
+            self.console.print(f"{line}\n")
+
     def show_next(self, page: Page) -> None:
         """If the page is on the track, print the command for what follows it."""
         if not self.json and (following := self.following(page)):

@@ -1,8 +1,10 @@
 """Predictions: what a learner may type, what is asked, and how it is answered."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 import pytest
 
 from harness.cli.prediction import (
@@ -18,6 +20,7 @@ from harness.core.vocabulary import LOSSES
 from harness.pages.front_matter import Question
 from harness.report.language import ENGLISH
 from harness.report.terminal import Screen
+from harness.runs.trial import draw
 from tests.harness.bundled import CATALOGUE
 from tests.harness.reports import report_of, report_with, run_of
 
@@ -203,6 +206,9 @@ def test_nonsense_is_asked_again_and_a_question_mark_shows_the_code() -> None:
     predictions, lines = predicted(report, ["mul-inside"], "maybe", "?", "c")
     assert "  Type one of s, c, h, n; ? shows the code" in lines
     assert any(line.lstrip().startswith("def mul_inside(") for line in lines)
+    (numbers,) = (line for line in lines if line.startswith("    a = ["))
+    typed = [float(number) for number in re.findall(r"-?\d+\.\d+", numbers)]
+    assert np.allclose(typed, draw(PROBES["mul-inside"])["a"], atol=1e-4)
     assert [prediction.right for prediction in predictions] == [True]
 
 
