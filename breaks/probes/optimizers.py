@@ -50,7 +50,7 @@ def sgd_nesterov(lib, w=(3, 2), b=(2,)):
 
 
 def adam(lib, w=(3, 2), b=(2,)):
-    """Adam with weight decay added to the gradient: 5 steps, both averages still biased."""
+    """Adam with weight decay added to the gradient: 5 steps, averages that start at 0."""
     optimizer = lib.optim.Adam([w, b], lr=0.3, betas=(0.7, 0.9), weight_decay=0.5)
     yield from _descend(optimizer, _mean_squares(lib, w, b), 5, {"w": w, "b": b})
 

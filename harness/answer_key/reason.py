@@ -52,7 +52,8 @@ def reason_of(
     known = {key.partition(".")[0] for key in (*broken.parts, *clean.parts)}
     reason = EMPTY
     if known.issuperset(map(str, reached)):
-        replaced = list(_replaced(broken.parts, clean.parts))
+        every = list(_replaced(broken.parts, clean.parts))
+        replaced = [one for one in every if not _is_in_the_diff(one)] or every
         explain = _of_values if is_right else _first_difference
         reason = explain(replaced, broken, clean)
     if is_right and not reason:
@@ -64,6 +65,11 @@ def _replaced(broken: Mapping[str, Part], clean: Mapping[str, Part]) -> Iterator
     for key, old in clean.items():
         if key in broken and old.other:
             yield _Replaced(key, old, broken[key])
+
+
+def _is_in_the_diff(one: _Replaced) -> bool:
+    """Whether both expressions are constants: their values say nothing about the input."""
+    return all(value.text == side.text for side in one[1:] for value in side.values)
 
 
 def _quoted(part: Part) -> str:
@@ -231,12 +237,12 @@ def _of_walks(broken: Sequence[TraceStep], graph: WalkGraph) -> Message:
     if len(broken) == len(correct) and all(map(_is_same_visit, broken, correct)):
         if len(correct) > SHORT:
             return message(
-                "here the backward pass visits the same {count} nodes in the same order, each with "
-                "the same gradient",
+                "here the backward pass visits the same {count} nodes in the same order, each once "
+                "and with the same gradient",
                 count=len(correct),
             )
         return message(
-            "here the backward pass visits {nodes}, each with the right gradient",
+            "here the backward pass visits {nodes}, each once and with the right gradient",
             nodes=listed(f"`{step.op or graph.names.get(step.index, 'leaf')}`" for step in correct),
         )
     for step in correct:

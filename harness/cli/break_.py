@@ -74,6 +74,8 @@ def break_engine(
         from harness.report.pages import show_first_words
 
         show_first_words(session.console, shown, session.place(shown), hypothesis=asking)
+        if asking:
+            session.show_introduction(shown)
     with session.busy():
         prepared = _prepare(session, broken, probe or (), seeds, full=full)
     report: Report | TrainingReport

@@ -51,8 +51,8 @@ def read_prediction(answer: str, say: Language = ENGLISH) -> Outcome | None:
         for name, outcome in names.items():
             if name.startswith(word):
                 return outcome
-    letters = one_of([say(outcome)[0] for outcome in CHOICES], say)
-    raise ValueError(say("Type {choices}; ? shows the code", choices=letters))
+    letters = ", ".join(say(outcome)[0] for outcome in CHOICES)
+    raise ValueError(say("Type one of {letters}; ? shows the code", letters=letters))
 
 
 def one_of(choices: Iterable[str], say: Language) -> str:
@@ -313,10 +313,35 @@ def read_answer(
         return typed
 
 
+MOST_NUMBERS = 20
+"""The most numbers of a leaf that are printed."""
+
+
 def show_probe(console: Screen, probe: Probe) -> None:
-    """Print the code of a probe."""
+    """Print the code of a probe, and the numbers of the leaves that it asks for by shape."""
+    import numpy as np  # only `?` needs it, and the next module; both are slow to import
+
+    from harness.runs.trial import draw
+
     console.print(Padding(Text(probe.code), (0, 0, 0, 4)))
     console.print()
+    values = draw(probe)
+    drawn = [leaf for leaf in probe.leaves if leaf.shape is not None]
+    if not drawn:
+        return
+    console.print(Padding(Text(console.say(_DRAWN, shape=drawn[0].shape)), (0, 0, 0, 2)))
+    for leaf in drawn:
+        numbers = values[leaf.name]
+        text = console.say("numbers of shape {shape}", shape=leaf.shape)
+        if numbers.size <= MOST_NUMBERS:
+            text = np.array2string(numbers, precision=4, separator=", ")
+        label = f"{leaf.name} = "
+        lines = text.replace("\n", "\n" + " " * len(label))
+        console.print(Padding(Text(f"{label}{lines}"), (0, 0, 0, 4)))
+    console.print()
+
+
+_DRAWN = "A leaf that is given by its shape, such as {shape}, has fixed random numbers:"
 
 
 def check_answer(typed: str, question: Asked, say: Language) -> None:

@@ -98,6 +98,7 @@ def _typed(
 
 def _leave(session: CommandSession, typed: str) -> Ending:
     if typed == SKIP:
+        session.journal.record(PageFinished(page=PRIMER))
         return "skipped"
     session.console.print(session.console.say("`harness start` continues with page 0."))
     return "stopped"

@@ -10,6 +10,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -42,6 +43,9 @@ would not notice them."""
 
 MOST_OTHERS = 5
 """How many breaks with a site in an engine are named in place of one without a site."""
+
+walking = ContextVar("walking", default=False)
+"""Whether `harness start` runs the pages: it says itself which one comes next."""
 
 _PATIENCE = 5.0
 """Seconds to wait for a background function whose processes have been ended."""
@@ -346,6 +350,19 @@ class CommandSession:
 
             show(self.console, report, **details)
 
+    def show_introduction(self, page: Page) -> None:
+        """Before a page of the track, say where its words come from, unless page 0 was read."""
+        if walking.get() or page.id not in self.catalogue.track:
+            return
+        from harness.learn.progress import Way
+
+        if Way(self.catalogue, self.progress).begins_with_primer:
+            line = self.console.say(
+                "`harness start` begins with page 0, which introduces the words in 22 lines of "
+                "code; `harness explain WORD` explains one."
+            )
+            self.console.print(f"{line}\n")
+
     def show_next(self, page: Page) -> None:
         """If the page is on the track, print the command for what follows it."""
         if not self.json and (following := self.following(page)):
@@ -360,15 +377,16 @@ class CommandSession:
         return self.console.say("track: page {number}/{count}", number=number, count=len(track))
 
     def following(self, page: Page) -> str:
-        """Return the command for what follows on the track; empty for a page that is not on it."""
-        track = list(self.catalogue.track)
-        if page.id not in track:
+        """Return the command for what follows a page of the track, as `harness start` decides it.
+
+        It is empty for a page that is not on the track, and while `harness start` runs the pages.
+        """
+        if walking.get() or page.id not in self.catalogue.track:
             return ""
-        if page.id == track[-1]:
-            return f"harness start  ({self.console.say('what comes after the track')})"
-        number = track.index(page.id) + 1
-        following = self.page(track[number])
-        return f"harness {following.front.kind} {following.id}  ({number + 1}/{len(track)})"
+        from harness.learn.progress import Way, first_step
+
+        step = first_step(Way(self.catalogue, self.progress).with_done(page.id))
+        return f"{step.command}  ({self.console.say(step.why)})"
 
     def without_site(self, page: Page) -> DoesNotApply:
         """Return the error for a break without a site in the engine; it names breaks with one.

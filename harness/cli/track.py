@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from harness.cli.options import Breaks, Json, Lang, require_one
-from harness.cli.session import Background, CommandSession, complain, print_json
+from harness.cli.session import Background, CommandSession, complain, print_json, walking
 from harness.core.errors import BreaklabError, UsageError
 from harness.core.message import message
 from harness.core.vocabulary import PageKind
@@ -60,7 +60,7 @@ def start(
 
         if read_primer(session, again=page == 0) == "stopped":
             return 0
-    if not way.done:
+    if not way.has_begun:
         offer_self_test(session, "before")
     if not _walk(session, way.track[page - 1] if page else None):
         return 0
@@ -113,6 +113,7 @@ def _run(session: CommandSession, page_id: str) -> None:
     console, say, way = session.console, session.console.say, _way(session)
     heading = say("Page {number} of {total}", number=way.number(page_id), total=len(way.track))
     console.rule(Text(heading, "bold"), align="left")
+    token = walking.set(True)
     try:
         _command(session.page(page_id).front.kind)(
             page_id, breaks=list(session.breaks or ()) or None, lang=session.lang
@@ -121,6 +122,8 @@ def _run(session: CommandSession, page_id: str) -> None:
         complain(error, session.language)
     except typer.Exit:
         pass
+    finally:
+        walking.reset(token)
     idea = session.catalogue.track[page_id]
     console.print(Text.assemble(("\n" + say("The idea of this page"), "bold"), f"  {say(idea)}"))
 

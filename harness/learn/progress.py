@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -195,8 +195,13 @@ class Way:
 
     @property
     def begins_with_primer(self) -> bool:
-        """Whether page 0 is next: nothing on the track is done, nor page 0 itself."""
-        return bool(self.track) and not self.done and PRIMER not in self.progress.done
+        """Whether page 0 is next: it was neither read nor skipped, and the track has not begun."""
+        return not self.has_begun and PRIMER not in self.progress.done
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether more of the track is done than its first page, which the README begins with."""
+        return self.next_id is None or not self.progress.done.isdisjoint(self.track[1:])
 
     @property
     def next_id(self) -> str | None:
@@ -208,6 +213,11 @@ class Way:
         it is None."""
         start = 0 if page_id is None else self.track.index(page_id) + 1
         return (page for page in self.track[start:] if page not in self.progress.done)
+
+    def with_done(self, page_id: str) -> Way:
+        """Return the way once a page is done."""
+        events = *self.progress.events, PageFinished(page=page_id)
+        return replace(self, progress=LearnerProgress(events))
 
     @property
     def next_repair(self) -> str | None:
@@ -274,28 +284,46 @@ class NextStep:
 
 def next_steps(way: Way) -> list[NextStep]:
     """Return the next page of the track and, once its breaks are read, what comes after it."""
-    return [*_on_the_track(way), *(_after_the_track(way) if way.is_read else ())]
+    where = _continues_with(way)
+    start = [NextStep("harness start", where)] if where else []
+    return [*start, *(_after_the_track(way) if way.is_read else ())]
 
 
-def _on_the_track(way: Way) -> Iterator[NextStep]:
+def first_step(way: Way) -> NextStep:
+    """Return what `harness start` does next, to be named wherever a report or a command ends."""
+    where = _continues_with(way) or message("what comes after the track")
+    return NextStep("harness start", where)
+
+
+def _continues_with(way: Way) -> Message | None:
+    """Return the part of the track with which `harness start` continues; None after its end."""
     if way.begins_with_primer:
-        yield NextStep("harness start", message("page 0: the engine, before it is broken"))
-    elif page := way.next_id:
-        where = message(
-            "page {number} of {total}: {page}",
-            number=way.number(page),
-            total=len(way.track),
-            page=page,
-        )
-        yield NextStep("harness start", where)
-    elif left := questions_left(way):
-        yield NextStep("harness start", message("{count} questions of the self-test", count=left))
+        return message("page 0: the engine, before it is broken")
+    left = questions_left(way)
+    if left and (way.next_id is None or not way.has_begun):
+        one = message("1 question of the self-test")
+        return one if left == 1 else message("{count} questions of the self-test", count=left)
+    if way.next_id is None:
+        return None
+    return message(
+        "page {number} of {total}: {page}",
+        number=way.number(way.next_id),
+        total=len(way.track),
+        page=way.next_id,
+    )
 
 
 def questions_left(way: Way) -> int:
-    """Return how many questions after the track are open; 0 if those before it were skipped."""
+    """Return how many questions of the self-test are open; 0 if those before it were skipped.
+
+    Before the track, these are the ones that are left after an interruption.
+    """
     before = way.progress.score("before")
-    return len(way.progress.unanswered("after")) if before.answered and way.is_read else 0
+    if not before.answered:
+        return 0
+    if not way.has_begun:
+        return len(way.progress.unanswered("before"))
+    return len(way.progress.unanswered("after")) if way.is_read else 0
 
 
 def _after_the_track(way: Way) -> Iterator[NextStep]:

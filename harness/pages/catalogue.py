@@ -152,6 +152,23 @@ class Catalogue:
                 self.path(page)
         return units
 
+    def course_phrases(self, language: str) -> dict[str, str]:
+        """Return titles and ideas of the course's units in another language, by the English ones.
+
+        They are in `course.es.toml`. Raises PageError for a file that cannot be read.
+        """
+        from harness.pages.conventions import read_unit_texts
+
+        files = [root / f"course.{language}.toml" for root in self.roots]
+        return {
+            english: other
+            for file in files
+            if os.path.lexists(file)
+            for name, text in read_unit_texts(file).items()
+            if (unit := self.course.get(name))
+            for english, other in ((unit.title, text.title), (unit.idea, text.idea))
+        }
+
     def is_bundled(self, page: Page) -> bool:
         """Whether the page is one of the bundled ones, not an instructor's own."""
         return Path(page.path).is_relative_to(BUNDLED)

@@ -126,6 +126,26 @@ class Unit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(self, **changed)
 
 
+class UnitText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is translated of a unit."""
+
+    title: str
+    idea: str
+
+
+def read_unit_texts(path: Path) -> dict[str, UnitText]:
+    """Read a `course.es.toml`: the units' texts in another language, by the units' names.
+
+    Raises PageError for anything else.
+    """
+    return read_toml(
+        path,
+        dict[str, UnitText],
+        "it is not a TOML file of translated units",
+        "write a table `[name]` per unit, with `title` and `idea`",
+    )
+
+
 def read_course(path: Path) -> dict[str, Unit]:
     """Read the units of a `course.toml` in order, by name. Raises PageError for anything else."""
     return read_toml(

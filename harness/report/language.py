@@ -52,7 +52,8 @@ class Language:
         return replace(self, translations={**translations, **self.translations})
 
 
-ENGLISH = Language()
+ENGLISH = Language(translations={"disguised-correct": "hidden"})
+"""English. One outcome has a longer name in pages and in JSON than on the screen."""
 
 
 def languages() -> list[str]:

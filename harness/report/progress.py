@@ -17,6 +17,7 @@ from harness.learn.progress import (
     NextStep,
     TestScore,
     Way,
+    first_step,
     next_steps,
 )
 from harness.report.language import Language
@@ -55,7 +56,7 @@ def _place(way: Way, say: Language) -> str:
 def _first_step(way: Way, say: Language) -> str:
     if not way.progress.events:
         return say("begin with page 0, the engine itself")
-    return say(next_steps(way)[0].why) if way.next_id else say("what comes after the track")
+    return say(first_step(way).why)
 
 
 def show_progress(console: Screen, way: Way) -> None:
@@ -93,10 +94,10 @@ def show_progress(console: Screen, way: Way) -> None:
 
 
 def _primer(progress: LearnerProgress, say: Language) -> str:
-    if PRIMER in progress.done:
+    count, total = len(progress.primer), len(PRIMER_QUESTIONS)
+    if PRIMER in progress.done and count == total:
         return say("read")
-    total = len(PRIMER_QUESTIONS)
-    return say("{count} of {total} questions answered", count=len(progress.primer), total=total)
+    return say("{count} of {total} questions answered", count=count, total=total)
 
 
 def _of(count: int, total: int, say: Language) -> str:

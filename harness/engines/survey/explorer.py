@@ -116,10 +116,12 @@ class _Explorer:
                 "the functions " + ", ".join(FUNCTIONAL)
             )
         if not callable(self._attribute(target)):
-            self.name = next(iter(found), None)  # for the remedy
+            defined = found or self._defined()
+            self.name = next(iter(defined), None)  # for the remedy
             raise SurveyFailed(
-                f"the engine does not define `{target}`; what may be meant: "
-                f"{', '.join(found) or 'nothing that it defines'}"
+                f"the engine does not define `{target}`; what may be meant: {', '.join(defined)}"
+                if defined
+                else f"the engine does not define `{target}`, nor any other class or function"
             )
         names = found[:_MOST_TARGETS] if self.name is None else [self.name]
         self.candidates = {name: self._attribute(name) for name in names}
@@ -128,6 +130,14 @@ class _Explorer:
 
     def _attribute(self, name: str) -> Any:
         return reduce(attribute_of, name.split("."), self.module)
+
+    def _defined(self) -> list[str]:
+        """Return the public classes that the module defines, and then its functions."""
+        public = {name: v for name, v in vars(self.module).items() if not name.startswith("_")}
+        classes = (name for name, v in public.items() if inspect.isclass(v) and self._is_own(v))
+        here = self.module.__name__
+        own = (n for n, v in public.items() if inspect.isfunction(v) and v.__module__ == here)
+        return [*classes, *own]
 
     def _is_own(self, value: Any) -> bool:
         """Whether a class is defined in the engine, and not imported from elsewhere."""

@@ -29,7 +29,15 @@ from harness.pages.page import Page
 from harness.report.html.charts import Tiles, compare, loss_curves
 from harness.report.html.graph import Picture, Scene, draw, make_scene
 from harness.report.language import ENGLISH, Language
-from harness.report.view import Change, Row, changes_of, engine_name, unexplained, worst_rows
+from harness.report.view import (
+    Change,
+    Row,
+    changes_of,
+    engine_name,
+    reason_here,
+    unexplained,
+    worst_rows,
+)
 
 LARGEST = 200_000
 """Characters of all pictures of a page; the other probes are in its table."""
@@ -91,6 +99,11 @@ class Lesson:
         """The attribute that marks the page's prose as English, if it is not translated."""
         original = self.page is self.recorded.page and self.say.code != "en"
         return Markup(' lang="en"' if original else "")
+
+    def reason(self, run: RunReport) -> str:
+        """Return why a run ends as it does on its input."""
+        probe = next(probe for probe in self.recorded.probes if probe.name == run.probe)
+        return reason_here(run, self.report, self.say, "" if probe.takes_lib else probe.formula)
 
     def code(self, run: RunReport) -> str:
         """Return the code of a run's probe."""

@@ -135,7 +135,7 @@ class Site:
     @property
     def _in_units(self) -> list[str]:
         units = self.catalogue.course.values()
-        return [page for unit in units for page in (*unit.pages, *unit.exercises)]
+        return [page for unit in units for page in (*unit.listed, *unit.exercises)]
 
     @property
     def names(self) -> list[str]:
@@ -165,7 +165,7 @@ class Site:
 
     def first_files(self, code: str, titles: Mapping[str, Entry]) -> dict[str, str]:
         """Return the list of all pages, and page 0 if the site has it."""
-        say = self.languages[code]
+        say = self.languages[code].with_translations(self.catalogue.course_phrases(code))
         groups = self._groups(titles)
         place = self._place(code, "index", titles)
         index = document(say("The lab"), [], say, groups=groups, place=place)
@@ -181,7 +181,7 @@ class Site:
         track = [PRIMER, *self.catalogue.track]
         groups = [Group(_of(titles, track), message("The track"))]
         for unit in self.catalogue.course.values():
-            entries = _of(titles, [*unit.pages, *unit.exercises])
+            entries = _of(titles, [*unit.listed, *unit.exercises])
             groups.append(Group(entries, unit.title, unit.idea))
         listed = {*track, *self._in_units}
         groups += families(entry for entry in titles.values() if entry.id not in listed)

@@ -20,3 +20,18 @@ def test_equal_values_explain_a_right_result() -> None:
 
 def test_values_that_were_not_recorded_are_not_said_to_be_equal() -> None:
     assert reason(65, 64) == ""
+
+
+def test_a_constant_that_became_another_one_is_no_reason() -> None:
+    def part(text: str, other: str, value: str) -> Part:
+        return Part(text, other, [PartValue(Digest(0, 0.0), None, text=value)], 1)
+
+    def run(first: str, constant: str, text: str, other: str, value: str) -> Run:
+        parts = {"0": part(constant, first, constant), "1": part(text, other, value)}
+        return Run("probe", "uniform", parts=parts)
+
+    clean = run("True", "False", "a or b", "a and b", "True")
+    same = run("False", "True", "a and b", "a or b", "True")
+    assert str(reason_of(same, clean, [0, 1], {}, is_right=True)) == (
+        "`a or b` became `a and b`: here both are True"
+    )

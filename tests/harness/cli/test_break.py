@@ -56,8 +56,8 @@ def test_the_report_of_each_page_of_the_track_fits_a_screen(page: str, lang: str
 @pytest.mark.parametrize(
     ("columns", "lang", "words"),
     [
-        (80, "en", ("What do you predict?", "wrong: = disguised-correct", "You  ", "1 of 3 right")),
-        (60, "es", ("¿Qué predices?", "mal: = disfrazado", "Tú  ", "1 de 3 acertadas")),
+        (80, "en", ("What do you predict?", "wrong: = hidden", "You  ", "1 of 3 right")),
+        (60, "es", ("¿Qué predices?", "mal: = oculto", "Tú  ", "1 de 3 acertadas")),
     ],
 )
 def test_a_learner_predicts_and_then_sees_one_screen(

@@ -22,6 +22,8 @@ from harness.learn.events import (
     TestAnswer,
     open_journal,
 )
+from harness.learn.progress import PRIMER, LearnerProgress, Way, first_step
+from harness.report.language import open_language
 from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.cli.terminal import CTRL_C, CTRL_D, ENTER, dialogue
 from tests.harness.command import harness, light_program
@@ -330,7 +332,7 @@ def test_the_self_test_is_asked_before_the_track_and_after_it() -> None:
     assert "Type one of the answers; ? shows the code" in done.shown
     assert re.search(r"\n +def \w+\(", done.shown)
     assert "`harness start` continues with this question." in done.lines
-    done = dialogue(["start"], ["s\n", ENTER, "skip\n", CTRL_C])
+    done = dialogue(["start"], [ENTER, "skip\n", CTRL_C])
     assert done.status == 130
     assert f"Question 3 of {len(BEFORE)}" in done.shown
     assert "Before the track: 0 of 1 right, 3 not answered." in done.lines
@@ -372,8 +374,47 @@ def test_every_prompt_of_the_track_can_be_left(keys: list[str], status: int, las
     done = dialogue(["start"], keys)
     assert (done.status, done.lines[-1]) == (status, last)
     assert ("Press Enter to continue, or type q to stop." in done.lines) == ("x\n" in keys)
-    finished = [event for event in events() if isinstance(event, PageFinished)]
-    assert len(finished) == (len(keys) > 3)
+    finished = [event.page for event in events() if isinstance(event, PageFinished)]
+    assert finished == [PRIMER, TRACK[0]][: ("s\n" in keys) + (len(keys) > 3)]
+
+
+STATES = {
+    "the first command": ([], TRACK[0], "page 0: the engine, before it is broken"),
+    "page 0 read": ([PRIMER], TRACK[0], f"page 2 of {len(TRACK)}: {TRACK[1]}"),
+    "some pages done": (TRACK[:4], TRACK[1], f"page 5 of {len(TRACK)}: {TRACK[4]}"),
+    "a page left out": ((TRACK[0], *TRACK[2:5]), TRACK[3], f"page 2 of {len(TRACK)}: {TRACK[1]}"),
+    "the exercises left": (
+        [page for page in TRACK if CATALOGUE.page(page).front.kind != "exercise"],
+        TRACK[0],
+        f"page 6 of {len(TRACK)}: {TRACK[5]}",
+    ),
+    "all done": (TRACK, TRACK[0], "what comes after the track"),
+}
+
+
+@pytest.mark.parametrize("code", ["en", "es"])
+@pytest.mark.parametrize(("pages", "page", "expected"), STATES.values(), ids=STATES)
+def test_every_command_names_the_same_next_step(
+    pages: Sequence[str], page: str, expected: str, code: str
+) -> None:
+    read(*pages)
+    shown = [harness("break", page, "--lang", code).stdout]
+    read(page)
+    why = first_step(Way(CATALOGUE, LearnerProgress(events()))).why
+    assert str(why) == expected
+    step = open_language(code)(why)
+    shown.append(dialogue([], LANG=code).text)
+    if expected != "what comes after the track":
+        shown += [harness(name, "--lang", code).stdout for name in ("start", "progress")]
+    for text in shown:
+        assert step in " ".join(text.split())
+
+
+def test_an_interrupted_page_is_next() -> None:
+    read(PRIMER, *TRACK[:3])
+    record(TestAnswer(phase="before", page="x", right=None))
+    assert dialogue(["start"], ["s\n", CTRL_C]).status == 130
+    assert f"page 4 of {len(TRACK)}: {TRACK[3]}" in harness("start").stdout
 
 
 def test_without_a_terminal_the_next_page_is_named() -> None:
@@ -458,9 +499,5 @@ def test_the_options_of_an_exercise_exclude_each_other(tmp_path: Path) -> None:
     assert "FILE and --hint cannot be combined" in both.stderr
 
 
-def test_after_the_last_page_of_the_track_the_next_command_is_named() -> None:
-    session = CommandSession()
-    first, last = CATALOGUE.page(TRACK[0]), CATALOGUE.page(TRACK[-1])
-    assert session.following(first).startswith(f"harness break {TRACK[1]}  (2/")
-    assert session.following(last) == "harness start  (what comes after the track)"
-    assert session.following(CATALOGUE.page("sub-sign")) == ""
+def test_a_page_that_is_not_on_the_track_names_no_next_step() -> None:
+    assert CommandSession().following(CATALOGUE.page("sub-sign")) == ""

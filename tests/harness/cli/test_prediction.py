@@ -1,8 +1,10 @@
 """Predictions: what a learner may type, what is asked, and how it is answered."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 import pytest
 
 from harness.cli.prediction import (
@@ -18,6 +20,7 @@ from harness.core.vocabulary import LOSSES
 from harness.pages.front_matter import Question
 from harness.report.language import ENGLISH
 from harness.report.terminal import Screen
+from harness.runs.trial import draw
 from tests.harness.bundled import CATALOGUE
 from tests.harness.reports import report_of, report_with, run_of
 
@@ -69,7 +72,7 @@ def test_enter_is_not_a_prediction() -> None:
 
 @pytest.mark.parametrize("answer", ["boom", "0", "convention", "cs"])
 def test_anything_else_is_answered_with_the_letters(answer: str) -> None:
-    with pytest.raises(ValueError, match=r"^Type s, c, d or n; \? shows the code$"):
+    with pytest.raises(ValueError, match=r"^Type one of s, c, h, n; \? shows the code$"):
         read_prediction(answer)
 
 
@@ -77,7 +80,8 @@ def test_every_choice_is_explained_before_the_first_question() -> None:
     console = answers()
     list(predict(console, PAGE, [PROBES["mul"]], [], report_of))
     legend = console.export_text().split("1/2")[0]
-    assert [line.split()[1] for line in legend.splitlines()[1:5]] == [f"{c}:" for c in CHOICES]
+    words = [line.split()[1] for line in legend.splitlines()[1:5]]
+    assert words == [f"{ENGLISH(choice)}:" for choice in CHOICES]
     assert "s  silent-corruption: a wrong number or shape, and no error" in legend
 
 
@@ -93,8 +97,8 @@ def test_each_prediction_is_answered_at_once_with_the_reason() -> None:
     )
     assert [line.strip() for line in lines if "wrong: " in line or "right: " in line] == [
         "wrong: ≠ silent-corruption  what mul-inside showed",
-        "wrong: = disguised-correct  hidden here: on this input all numbers are right",
-        "right: = disguised-correct  hidden here: on this input all numbers are right",
+        "wrong: = hidden  hidden here: on this input all numbers are right",
+        "right: = hidden  hidden here: on this input all numbers are right",
     ]
     assert [(p.probe, p.loss, p.predicted, p.actual, p.right) for p in predictions] == [
         ("mul-inside", None, "crash", "silent-corruption", False),
@@ -118,8 +122,8 @@ def test_the_reason_is_what_was_recorded_on_this_input_unless_the_page_says_why(
     _, lines = predicted(report, ["mul-inside", "square"], "c", "c", "c")
     shown = [line.strip() for line in lines if line.strip().startswith("wrong: ")]
     assert shown[:2] == [
-        "wrong: = disguised-correct  here both are [1, 2]",
-        "wrong: = disguised-correct  It is so.",
+        "wrong: = hidden  here both are [1, 2]",
+        "wrong: = hidden  It is so.",
     ]
 
 
@@ -200,8 +204,11 @@ def test_a_question_mark_also_shows_the_code_around_the_change() -> None:
 def test_nonsense_is_asked_again_and_a_question_mark_shows_the_code() -> None:
     report = report_with([run_of("mul-inside", "weighted", "crash")])
     predictions, lines = predicted(report, ["mul-inside"], "maybe", "?", "c")
-    assert "  Type s, c, d or n; ? shows the code" in lines
+    assert "  Type one of s, c, h, n; ? shows the code" in lines
     assert any(line.lstrip().startswith("def mul_inside(") for line in lines)
+    (numbers,) = (line for line in lines if line.startswith("    a = ["))
+    typed = [float(number) for number in re.findall(r"-?\d+\.\d+", numbers)]
+    assert np.allclose(typed, draw(PROBES["mul-inside"])["a"], atol=1e-4)
     assert [prediction.right for prediction in predictions] == [True]
 
 

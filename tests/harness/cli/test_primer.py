@@ -108,6 +108,15 @@ def test_two_pages_are_refused_with_the_form_of_the_command() -> None:
     assert "write `harness start [N]`," in harness("start", "1", "2").stderr
 
 
-def test_page_0_is_not_offered_to_someone_who_is_on_the_track() -> None:
+def test_page_0_comes_first_for_someone_who_did_only_the_first_page() -> None:
+    """The README begins with that page."""
     open_journal().record(PageFinished(page=TRACK[0]))
+    assert "page 0" in harness("start").stdout
+    open_journal().record(PageFinished(page=TRACK[1]))
     assert "page 0" not in harness("start").stdout
+
+
+def test_page_0_is_not_offered_again_to_someone_who_skipped_it() -> None:
+    dialogue(["start"], ["s\n", CTRL_C], program=light_program())
+    assert f"page 1 of {len(TRACK)}" in harness("start").stdout
+    assert "0 of 4 questions answered" in harness("progress").stdout

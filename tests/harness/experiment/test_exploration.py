@@ -393,6 +393,16 @@ FAILING = {
         "does not define `Matrix`; what may be meant: Array",
         'engine.py:Array"`',
     ),
+    "another class, without a backward": (
+        "import math\nfrom textwrap import dedent\ndef f():\n    pass\nclass Node:\n    pass\n",
+        "does not define `Matrix`; what may be meant: Node, f\n",
+        'engine.py:Node"`',
+    ),
+    "nothing": (
+        "x = 1\n",
+        "does not define `Matrix`, nor any other class or function",
+        'target = "',
+    ),
     "no tensors": (
         "class Tensor:\n    def backward(self):\n        pass\n",
         "no expressions were found",
@@ -407,7 +417,7 @@ def test_an_engine_that_cannot_be_tried_gets_one_message_and_a_remedy(
 ) -> None:
     text, words, remedy = FAILING[case]
     with pytest.raises(EnvironmentProblem, match=words) as caught:
-        tried(tmp_path, text, "Matrix" if case == "another class" else "")
+        tried(tmp_path, text, "Matrix" if "Matrix" in words else "")
     said, _, help_ = str(caught.value).partition("\n  remedy: ")
     assert said.startswith(f"the engine `{tmp_path}")
     assert remedy in help_

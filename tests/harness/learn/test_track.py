@@ -1,7 +1,7 @@
 """The track: where a learner is, and what comes next."""
 
 from harness.learn.events import AnyEvent, Attempt, Draw, Fix, PageFinished, TestAnswer
-from harness.learn.progress import LearnerProgress, Misses, Way, next_steps
+from harness.learn.progress import PRIMER, LearnerProgress, Misses, Way, first_step, next_steps
 from tests.harness.bundled import CATALOGUE
 from tests.harness.learn.events import prediction
 
@@ -33,6 +33,19 @@ def test_on_the_track_the_next_step_is_its_next_page() -> None:
     (step,) = next_steps(way(*done(*TRACK[:4])))
     assert step.command == "harness start"
     assert str(step.why) == f"page 5 of {len(TRACK)}: {TRACK[4]}"
+    assert first_step(way(*done(*TRACK[:3])).with_done(TRACK[3])) == step
+    ahead = way(PageFinished(page=PRIMER)).with_done(TRACK[4])
+    assert str(first_step(ahead).why) == f"page 1 of {len(TRACK)}: {TRACK[0]}"
+
+
+def test_at_the_beginning_come_page_0_and_the_questions_that_are_left() -> None:
+    drawn = Draw(before=("sub-sign", "log-slope-one"), after=("abs-grad-no-sign",))
+    answered = TestAnswer(phase="before", page="sub-sign", right=False)
+    assert str(first_step(way()).why).startswith("page 0")
+    read = PageFinished(page=PRIMER)
+    assert str(first_step(way(read)).why).startswith("page 1 of")
+    assert str(first_step(way(read, drawn, answered)).why) == "1 question of the self-test"
+    assert str(first_step(way(*done(*TRACK[:2]), drawn, answered)).why).startswith("page 3 of")
 
 
 def test_after_the_track_come_the_families_with_wrong_predictions() -> None:

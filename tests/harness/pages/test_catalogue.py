@@ -164,7 +164,9 @@ def test_lists_of_an_instructor_may_name_pages_by_earlier_ids(tmp_path: Path) ->
         '[loops]\ntitle = "Loops"\nidea = "An idea."\ncore = ["better-than-last-time"]\n'
         'pages = ["sub-sign"]\nfurther = ["pad-in-mean"]\n'
     )
+    (tmp_path / "course.es.toml").write_text('[loops]\ntitle = "Bucles"\nidea = "Una idea."\n')
     catalogue = open_catalogue([tmp_path])
+    assert catalogue.course_phrases("es")["Loops"] == "Bucles"
     assert catalogue.track["hook-key-reused"] == "a key"
     assert catalogue.phrases("es")["a key"] == "una clave"
     assert catalogue.page_0["z"] == (1, "hook-key-reused")

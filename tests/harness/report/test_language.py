@@ -14,6 +14,7 @@ from harness.answer_key.outcome import KINDS, REFUSED, REFUSED_ELSEWHERE
 from harness.cli.app import open_app
 from harness.cli.prediction import CHOICES, read_prediction
 from harness.cli.usage import commands_in, paragraphs, parameters_of, usage_words
+from harness.core import read_text
 from harness.core.errors import PageError, UsageError
 from harness.core.message import Kind, message, verbatim
 from harness.core.run import Failure
@@ -27,7 +28,7 @@ from harness.experiment.patching import prepare
 from harness.pages.catalogue import open_catalogue
 from harness.pages.front_matter import _REMEDIES
 from harness.pages.front_matter import KINDS as KINDS_OF_PAGES
-from harness.pages.page import Page
+from harness.pages.page import Page, split_front
 from harness.report.glossary import GROUPS, read_glossary
 from harness.report.language import ENGLISH, VARIABLES, open_language, read_translations
 from harness.report.pages import PLURALS
@@ -37,7 +38,9 @@ from harness.runs.cached_runs import LIBRARIES, run_on_library
 from harness.training.comparison import Shift
 from harness.training.recipe import Crash
 from tests.harness.bundled import CATALOGUE, bundled_pages
+from tests.harness.command import harness
 from tests.harness.report.templates import ERRORS, ROOT, templates_in, templates_of_errors
+from tests.track_transcript import document
 
 SPANISH = open_language("es")
 FIRST_LESSONS = [page for page in bundled_pages() if page.front.level == 1]
@@ -289,8 +292,35 @@ def test_predictions_are_read_in_both_languages() -> None:
     assert read_prediction("s", SPANISH) == "silent-corruption"
     assert [read_prediction(choice, SPANISH) for choice in CHOICES] == list(CHOICES)
     for answer in ("zzz", "convención"):
-        with pytest.raises(ValueError, match="Escribe c, f, d o n; \\? muestra el código"):
+        with pytest.raises(ValueError, match=r"Escribe una de estas letras: c, f, o, n; \? "):
             read_prediction(answer, SPANISH)
+
+
+@pytest.mark.usefixtures("without_oracles")
+@pytest.mark.parametrize(
+    ("code", "word", "other"), [("en", "hidden", "disguised"), ("es", "oculto", "disfraz")]
+)
+def test_a_screen_of_level_1_has_one_word_for_a_bug_that_does_not_show(
+    code: str, word: str, other: str, tmp_path: Path
+) -> None:
+    """In the terminal and in HTML; `disguised-correct` is its name in pages and in JSON."""
+    page, file = "mul-swapped-operands", tmp_path / "page.html"
+    assert harness("html", page, "--lang", code, "--out", str(file)).returncode == 0
+    lesson = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", file.read_text("utf-8"), flags=re.S)
+    reports = [harness("break", page, *full, "--lang", code).stdout for full in ([], ["--full"])]
+    for screen in (lesson, *reports, document(code).read_text("utf-8")):
+        assert word in screen
+        assert re.findall(rf"\S*(?:{other}|disguised)\S*", screen) == []
+    paths = [CATALOGUE.translations(lesson.id)["es"] for lesson in FIRST_LESSONS]
+    bodies = [lesson.body for lesson in FIRST_LESSONS]
+    for text in bodies if code == "en" else [split_front(read_text(p), p)[1] for p in paths]:
+        assert other not in text
+
+
+def test_every_unit_of_the_course_is_translated() -> None:
+    phrases = CATALOGUE.course_phrases("es")
+    units = CATALOGUE.course.values()
+    assert phrases.keys() == {text for unit in units for text in (unit.title, unit.idea)}
 
 
 def test_every_page_of_level_1_is_translated() -> None:

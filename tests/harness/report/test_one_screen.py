@@ -208,7 +208,7 @@ def test_the_end_says_what_to_type_next() -> None:
 def test_what_differs_from_the_page_is_in_its_row_and_in_a_line() -> None:
     run = run_of("p", None, "crash", expected="disguised-correct", agrees=False)
     lines = shown(report_with([run], agrees=False))
-    assert row(lines, "✗ crash") == "p ✗ crash the page says disguised-correct"
+    assert row(lines, "✗ crash") == "p ✗ crash the page says hidden"
     assert "Some results are not as the page says." in lines
 
 

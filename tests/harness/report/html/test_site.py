@@ -164,7 +164,11 @@ def test_the_whole_site_lists_the_track_the_units_and_every_page() -> None:
     listed = re.findall('data-done="([^"]+)"', index)
     assert set(listed) == {"page-0", *(page.id for page in pages)}
     headings = re.findall(r"<h2>(?:<span[^>]*>)?([^<]+)", index)
-    assert headings[:2] == ["El itinerario", "Local derivatives"]
+    assert headings[:2] == ["El itinerario", "Derivadas locales"]
+    (first, *_), group = CATALOGUE.course.values(), index.partition("Derivadas locales")[2]
+    breaks = [page for page in first.listed if CATALOGUE.page(page).front.kind == "break"]
+    in_unit = re.findall('data-done="([^"]+)"', group.partition("<h2>")[0])
+    assert [page for page in in_unit if page in breaks] == breaks
     assert "<code>harness myth gradcheck-passed-engine-right</code>" in index
     assert f'<a class="following" href="{next(iter(CATALOGUE.track))}.html"' in page_0
 
