@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigrad.functions import grad
+from minigrad.nn.module import Module
 from minigrad.precision import widened
 from minigrad.state import State, check_state
 from minigrad.tensor import Tensor
@@ -196,13 +197,13 @@ class Groups(Optimizer):
             group.load_state_dict({name: state[f"{i}.{name}"] for name in group.state_dict()})
 
 
-def split_by_decay(parameters: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """Return the parameters that are usually decayed, and the others.
+def split_by_decay(model: Module) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the parameters of a model that are usually decayed, and the others.
 
     Those with several axes are decayed: the weights that multiply inputs. Biases, and the scales of
     normalisation, have one axis.
     """
-    parameters = list(parameters)
+    parameters = model.parameters()
     decayed = [parameter for parameter in parameters if parameter.ndim > 1]
     return decayed, [parameter for parameter in parameters if parameter.ndim <= 1]
 

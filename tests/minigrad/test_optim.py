@@ -450,6 +450,6 @@ def test_a_parameter_belongs_to_one_group_and_all_are_cleared() -> None:
 
 def test_matrices_are_decayed_and_vectors_are_not() -> None:
     model = nn.Sequential(nn.Linear(3, 2, rng=rng()), nn.LayerNorm(2))
-    decayed, others = optim.split_by_decay(model.parameters())
+    decayed, others = optim.split_by_decay(model)
     assert [parameter.shape for parameter in decayed] == [(2, 3)]
     assert [parameter.shape for parameter in others] == [(2,)] * 3
