@@ -43,7 +43,7 @@ def solve(a: Array, b: Array) -> Recorded:
 
     The batch axes broadcast. A `b` of shape (n,) is a column, and the value lacks that axis. For
     X = A⁻¹ B, dB = A⁻ᵀ dX and dA = -dB Xᵀ. Raises numpy.linalg.LinAlgError if a matrix is singular.
-    Source: Giles, An Extended Collection of Matrix Derivative Results, 2008, section 2.2.
+    Source: Giles, An Extended Collection of Matrix Derivative Results, 2008.
     """
     solution = np.linalg.solve(a, b[:, None] if b.ndim == 1 else b)
 

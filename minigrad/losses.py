@@ -118,12 +118,12 @@ def cross_entropy(
     count = len(classes) if _is_mean(reduction) else 1
     if not count:
         raise ValueError("no target counts, so there is no mean: skip this batch")
+    if label_smoothing:
+        hard = cross_entropy(logits, targets, ignore_index, reduction)
+        uniform = -logits.log_softmax(1)[counts].mean(1).sum() / count
+        return (1 - label_smoothing) * hard + label_smoothing * uniform
     options = {"targets": targets, "counts": counts, "denominator": count}
-    loss = apply(layer_ops.cross_entropy, logits, **options)
-    if not label_smoothing:
-        return loss
-    uniform = -logits.log_softmax(1)[counts].mean(1).sum() / count
-    return (1 - label_smoothing) * loss + label_smoothing * uniform
+    return apply(layer_ops.cross_entropy, logits, **options)
 
 
 @_rounded_once

@@ -31,7 +31,8 @@ class RunningMean:
 
     def update(self, mean: Tensor | float, count: int) -> None:
         """Add the mean over a batch of `count` samples: a number, or a tensor of one element."""
-        self.total += float(np.asarray(mean)) * count
+        mean = float(np.asarray(mean))
+        self.total += mean * count
         self.count += count
 
     def value(self) -> float:
