@@ -17,6 +17,8 @@ from minigrad.functions import (
     maximum,
     minimum,
     pad,
+    silu,
+    solve,
     stack,
     where,
 )
@@ -45,6 +47,8 @@ __all__ = [
     "no_grad",
     "optim",
     "pad",
+    "silu",
+    "solve",
     "stack",
     "tensor",
     "trace",

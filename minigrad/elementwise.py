@@ -129,6 +129,23 @@ def sigmoid(a: Array) -> Recorded:
     return value, vjp
 
 
+def silu(a: Array, beta: Array) -> Recorded:
+    """Elementwise `a * sigmoid(beta * a)`; the operands broadcast.
+
+    Also called swish; `beta` may be learned. Source: Ramachandran et al., Searching for Activation
+    Functions, 2017.
+    """
+    gate, _ = sigmoid(beta * a)
+
+    def vjp(g: Array) -> Cotangents:
+        slope = gate * (1 - gate)
+        da = g * (gate + beta * a * slope)
+        dbeta = g * (a * a * slope)
+        return unbroadcast(da, a.shape), unbroadcast(dbeta, beta.shape)
+
+    return a * gate, vjp
+
+
 def gelu(a: Array) -> Recorded:
     """Elementwise `a` times the probability that a standard normal variable is less than `a`.
 

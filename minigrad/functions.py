@@ -38,6 +38,15 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
     return apply(linalg.einsum, *operands, subscripts=equation, wanted=wanted)
 
 
+def solve(A: Operand, B: Operand) -> Tensor:  # noqa: N803 - PyTorch's names
+    """The `X` with `A @ X = B`, for matrices or batches of them: `torch.linalg.solve`.
+
+    Except that a `B` with one axis is the only vector; in a batch, columns have an axis of their
+    own.
+    """
+    return apply(linalg.solve, A, B)
+
+
 def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     """Join tensors along an existing axis."""
     return apply(movement.concatenate, *tensors, axis=dim)
@@ -67,6 +76,11 @@ def pad(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:
 def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
     """Like `torch.nn.functional.gelu`: exact, or with "tanh" approximate in a tenth of the time."""
     return apply(elementwise.gelu_tanh if approximate == "tanh" else elementwise.gelu, input)
+
+
+def silu(input: Tensor, beta: Operand = 1.0) -> Tensor:
+    """`input * (beta * input).sigmoid()`; without `beta`, like `torch.nn.functional.silu`."""
+    return apply(elementwise.silu, input, beta)
 
 
 def fake_quantize_per_tensor_affine(

@@ -38,6 +38,23 @@ def matmul(a: Array, b: Array, *, wanted: tuple[bool, bool] = (True, True)) -> R
     return value, vjp
 
 
+def solve(a: Array, b: Array) -> Recorded:
+    """The `x` with `a @ x = b`: (..., n, n) and (..., n, k) -> (..., n, k).
+
+    The batch axes broadcast. A `b` of shape (n,) is a column, and the value lacks that axis. For
+    X = A⁻¹ B, dB = A⁻ᵀ dX and dA = -dB Xᵀ. Raises numpy.linalg.LinAlgError if a matrix is singular.
+    Source: Giles, An Extended Collection of Matrix Derivative Results, 2008.
+    """
+    solution = np.linalg.solve(a, b[:, None] if b.ndim == 1 else b)
+
+    def vjp(g: Array) -> Cotangents:
+        db = np.linalg.solve(a.swapaxes(-1, -2), g[..., None] if b.ndim == 1 else g)
+        da = -db @ solution.swapaxes(-1, -2)
+        return unbroadcast(da, a.shape), unbroadcast(db[..., 0] if b.ndim == 1 else db, b.shape)
+
+    return solution[..., 0] if b.ndim == 1 else solution, vjp
+
+
 def einsum(*arrays: Array, subscripts: str, wanted: Sequence[bool]) -> Recorded:
     """Sum of products, with a letter for each axis: "ij,jk->ik" is the matrix product.
 

@@ -91,12 +91,14 @@ def cross_entropy(
     targets: Tensor | Array,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """Minus the log-probability of each target: logits (n, classes), targets n integers.
 
     `logits` are scores before any softmax. Targets equal to `ignore_index` count neither in the sum
-    nor in the mean. Raises TypeError for targets that are not integers, ValueError for other shapes
-    or an empty mean, IndexError for a target that is not a class.
+    nor in the mean. With `label_smoothing`, all classes equally share that part of each target's
+    weight of 1. Raises TypeError for targets that are not integers, ValueError for other shapes or
+    an empty mean, IndexError for a target that is not a class.
     """
     targets = np.asarray(targets)
     if targets.dtype.kind not in "iu":
@@ -116,6 +118,10 @@ def cross_entropy(
     count = len(classes) if _is_mean(reduction) else 1
     if not count:
         raise ValueError("no target counts, so there is no mean: skip this batch")
+    if label_smoothing:
+        hard = cross_entropy(logits, targets, ignore_index, reduction)
+        uniform = -logits.log_softmax(1)[counts].mean(1).sum() / count
+        return (1 - label_smoothing) * hard + label_smoothing * uniform
     options = {"targets": targets, "counts": counts, "denominator": count}
     return apply(layer_ops.cross_entropy, logits, **options)
 

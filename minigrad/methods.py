@@ -159,6 +159,10 @@ class Methods:
         """The variance over all axes, one or several: divided by their length - `correction`."""
         return self._apply(reductions.var, self, axis=dim, keepdims=keepdim, correction=correction)
 
+    def prod(self, dim: int | None = None, keepdim: bool = False) -> Self:
+        """The product over all axes or one."""
+        return self._apply(reductions.prod, self, axis=dim, keepdims=keepdim)
+
     def norm(self, *, dim: Axis = None, keepdim: bool = False) -> Self:
         """The Euclidean length over all axes, one or several, with slope 0 at 0."""
         return self._apply(reductions.norm, self, axis=dim, keepdims=keepdim)

@@ -29,8 +29,9 @@ class RunningMean:
     def __init__(self) -> None:
         self.total, self.count = 0.0, 0
 
-    def update(self, mean: float, count: int) -> None:
-        """Add the mean over a batch of `count` samples."""
+    def update(self, mean: Tensor | float, count: int) -> None:
+        """Add the mean over a batch of `count` samples: a number, or a tensor of one element."""
+        mean = float(np.asarray(mean))
         self.total += mean * count
         self.count += count
 

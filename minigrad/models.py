@@ -10,6 +10,7 @@ from typing import Any
 from minigrad.functions import grad
 from minigrad.modes import no_grad
 from minigrad.nn.module import Module
+from minigrad.precision import widened
 from minigrad.tensor import Tensor, apply
 from minigrad.types import Array, Cotangents, Recorded
 
@@ -69,13 +70,16 @@ def _replay(model: Module, states: Sequence[Any]) -> Iterator[None]:
 class AveragedModel(Module):
     """A copy of a model whose weights are an exponential moving average of the original's.
 
-    Call `update_parameters` after each step, and evaluate this copy. Buffers are copied, not
-    averaged. As `torch.optim.swa_utils.AveragedModel` with `get_ema_multi_avg_fn(decay)`. Source:
-    Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992.
+    Call `update_parameters` after each step, and evaluate this copy. Weights in float16 are
+    averaged in float32, which can hold small changes. Buffers are copied, not averaged. As
+    `torch.optim.swa_utils.AveragedModel` with `get_ema_multi_avg_fn(decay)`. Source: Polyak and
+    Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992.
     """
 
     def __init__(self, model: Module, decay: float = 0.999) -> None:
         self.module, self.decay = copy.deepcopy(model), float(decay)
+        for parameter in self.module.parameters():
+            parameter.data = widened(parameter.data)
 
     def forward(self, *inputs: Any) -> Any:
         """Compute with the averaged weights."""
@@ -85,7 +89,7 @@ class AveragedModel(Module):
         """Move the average towards `model` by a fraction 1 - `decay` of the difference."""
         state = model.state_dict()
         for name, average in self.module.named_parameters():
-            state[name] = self.decay * average.data + (1 - self.decay) * state[name]
+            state[name] = self.decay * average.data + (1 - self.decay) * widened(state[name])
         self.module.load_state_dict(state)
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigrad.functions import grad
+from minigrad.nn.module import Module
 from minigrad.precision import widened
 from minigrad.state import State, check_state
 from minigrad.tensor import Tensor
@@ -161,6 +162,50 @@ class AdamW(Adam):
                 decay = self.weight_decay * parameter.data
                 direction = self._direction(i, parameter.grad) + decay
                 parameter.data = parameter.data + -self.lr * direction
+
+
+class Groups(Optimizer):
+    """Several optimizers as one: groups of parameters with settings of their own.
+
+    `lr` is a factor for the rates of all groups, at first 1, so a schedule preserves their ratios.
+    """
+
+    def __init__(self, *groups: Optimizer) -> None:
+        """Raises ValueError for no group, and for a parameter in two of them."""
+        self.groups = groups
+        self.rates = [group.lr for group in groups]
+        super().__init__([p for group in groups for p in group.parameters], 1.0)
+
+    def step(self) -> None:
+        """Let each group step at its own rate, times the factor."""
+        for group, rate in zip(self.groups, self.rates, strict=True):
+            group.lr = rate * self.lr
+            group.step()
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return the factor and the states of the groups, by number and name."""
+        state = super().state_dict()
+        for i, group in enumerate(self.groups):
+            state |= {f"{i}.{name}": part for name, part in group.state_dict().items()}
+        return state
+
+    def load_state_dict(self, state: State) -> None:
+        """Load them. Raises like `check_state`, and then nothing has changed."""
+        check_state(self.state_dict(), state)
+        self.lr = float(state["lr"])
+        for i, group in enumerate(self.groups):
+            group.load_state_dict({name: state[f"{i}.{name}"] for name in group.state_dict()})
+
+
+def split_by_decay(model: Module) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the parameters of a model that are usually decayed, and the others.
+
+    Those with several axes are decayed: the weights that multiply inputs. Biases, and the scales of
+    normalisation, have one axis.
+    """
+    parameters = model.parameters()
+    decayed = [parameter for parameter in parameters if parameter.ndim > 1]
+    return decayed, [parameter for parameter in parameters if parameter.ndim <= 1]
 
 
 # ----- Gradients -----

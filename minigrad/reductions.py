@@ -72,6 +72,25 @@ def norm(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     return value if keepdims else value.squeeze(axes), vjp
 
 
+def prod(a: Array, axis: int | None = None, keepdims: bool = False) -> Recorded:
+    """Product over one axis or all; 1 for no elements.
+
+    The slope of an element is the product of the others, those before it times those after it.
+    Nothing is divided by `a`, which may be 0.
+    """
+
+    def vjp(g: Array) -> Cotangents:
+        kept = g if keepdims else np.expand_dims(g, reduced_axes(a, axis))
+        factors = a.reshape(-1) if axis is None else np.moveaxis(a, axis, 0)
+        before, after = np.ones_like(factors), np.ones_like(factors)
+        before[1:] = factors[:-1].cumprod(0)
+        after[:-1] = factors[:0:-1].cumprod(0)[::-1]
+        others = before * after
+        return (kept * (others.reshape(a.shape) if axis is None else np.moveaxis(others, 0, axis)),)
+
+    return a.prod(axis, keepdims=keepdims), vjp
+
+
 def max(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
     """Largest value; NaN wins. Raises ValueError over no elements.
 

@@ -117,6 +117,21 @@ def gelu_tanh_function(lib, a=[-1.0, 0.5, 2.0]):
     return function(a, approximate="tanh")
 
 
+def _silu(lib, a, beta):
+    """`a` times the logistic function of `beta * a`."""
+    return lib.silu(a, beta) if hasattr(lib, "silu") else a * (beta * a).sigmoid()
+
+
+def silu_learned_beta(lib, a=[[1.0, -2.0], [3.0, -0.5]], beta=[2.0, -1.0]):
+    """A SiLU with a learned beta for each column."""
+    return _silu(lib, a, beta)
+
+
+def silu_row_of_inputs(lib, a=[1.0, -2.0], beta=[[0.5], [2.0], [-1.0]]):
+    """The same inputs for each of three learned betas."""
+    return _silu(lib, a, beta)
+
+
 def relu_away_from_zero(a=[-2.0, -0.5, 0.5, 3.0]):
     """A ReLU of numbers on both sides of 0, none near it."""
     return a.relu()

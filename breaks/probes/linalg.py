@@ -67,3 +67,23 @@ def einsum_without_arrow(lib, a=(2, 3), b=(2, 2, 3), c=(3, 2)):
 def einsum_ellipsis(lib, a=(2, 3), b=(2, 1, 3), c=(3,)):
     """An ellipsis for no axis, one and two, and a length of 1 that is stretched."""
     return lib.einsum("...a, ...a, ...b -> b...", a, b, c)
+
+
+def _solve(lib, a, b):
+    """The solution of `a @ x = b`."""
+    return lib.linalg.solve(a, b) if hasattr(lib, "manual_seed") else lib.solve(a, b)
+
+
+def solve_batches(lib, a=[[[2.0, 1.0], [0.0, 1.0]], [[1.0, -1.0], [1.0, 1.0]]], b=(2, 3)):
+    """Two linear systems with one right side, then one system for both solutions."""
+    return _solve(lib, a[0], _solve(lib, a, b))
+
+
+def solve_vector(lib, a=[[2.0, 1.0], [0.0, 1.0]], b=[3.0, 1.0]):
+    """A linear system of two equations."""
+    return _solve(lib, a, b)
+
+
+def solve_symmetric(lib, a=[[2.0, 1.0], [1.0, 2.0]], b=[3.0, 0.0]):
+    """A linear system with a symmetric matrix."""
+    return _solve(lib, a, b)

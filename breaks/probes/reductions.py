@@ -181,3 +181,16 @@ def cumulative_products(a=[[2.0, -0.5, 3.0], [0.5, 4.0, -1.5]]):
 def cumulative_product_with_zero(a=[2.0, 0.0, -3.0, 0.5]):
     """The products so far of numbers of which the second is 0."""
     return a.cumprod(0)
+
+
+# ----- Products over an axis -----
+
+
+def product_of_columns(a=[[2.0, -0.5, 3.0], [0.5, 4.0, -1.5]]):
+    """The product of each column, times the product of all; no element is 0."""
+    return a.prod(0) * a.prod() + a.prod(-1, keepdim=True)
+
+
+def product_with_zeros(a=[[2.0, 0.0, -3.0], [0.0, 4.0, 0.0]]):
+    """The product of each row: one holds a 0, the other two of them."""
+    return a.prod(1)

@@ -28,7 +28,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial, wraps
+from functools import partial, reduce, wraps
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -182,6 +182,15 @@ def _pieces(a: Traced, dim: int) -> list[Traced]:
     """Return the slices along an axis, each of length one."""
     before = (slice(None),) * (dim % anp.ndim(a))
     return [a[(*before, slice(i, i + 1))] for i in range(anp.shape(a)[dim])]
+
+
+def _prod(a: Traced, dim: int | None = None, keepdim: bool = False) -> Traced:
+    """Multiply piece by piece, as HIPS's rule divides by the elements."""
+    pieces = _pieces(anp.reshape(a, -1), 0) if dim is None else _pieces(a, dim)
+    if not pieces:
+        return anp.prod(a, dim, keepdims=keepdim)
+    value = reduce(operator.mul, pieces)
+    return value if keepdim else anp.squeeze(value, dim or 0)
 
 
 def _cumprod(a: Traced, dim: int) -> Traced:
@@ -339,7 +348,7 @@ class Tensor:
             a, _axes(dim), ddof=correction, keepdims=keepdim
         )
     )
-    norm = _on_tensors(_norm)
+    prod, norm = _on_tensors(_prod), _on_tensors(_norm)
     max = amax = _on_tensors(partial(_extreme, anp.max))
     min = amin = _on_tensors(partial(_extreme, anp.min))
     logsumexp, log_softmax = _on_tensors(_logsumexp), _on_tensors(_log_softmax)
@@ -389,6 +398,20 @@ def pad(input: Traced, pad: Sequence[int], value: float = 0.0) -> Traced:
     pairs = [*zip(pad[::2], pad[1::2], strict=True)]
     widths = [(0, 0)] * (anp.ndim(input) - len(pairs)) + pairs[::-1]
     return anp.pad(input, widths, "constant", constant_values=value)
+
+
+@_on_tensors
+def silu(input: Traced, beta: Traced = 1.0) -> Traced:
+    """`input` times the logistic function of `beta * input`."""
+    return input * anp.exp(-anp.logaddexp(0.0, -beta * input))
+
+
+@_on_tensors
+def solve(A: Traced, B: Traced) -> Traced:  # noqa: N803 - PyTorch's names
+    """Like `torch.linalg.solve`, where a `B` with one axis is the only vector."""
+    if anp.ndim(B) > 1:
+        return anp.linalg.solve(A, B)
+    return anp.linalg.solve(A, B[:, None])[..., 0]
 
 
 @_on_tensors

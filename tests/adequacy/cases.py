@@ -87,6 +87,7 @@ BINARY: dict[str, Program] = {
     "div": truediv,
     "maximum": lib.maximum,
     "minimum": lib.minimum,
+    "silu": lib.silu,
 }
 
 
@@ -196,6 +197,15 @@ MATMULS: list[tuple[Shape, Shape]] = [
 """Vectors, matrices, batches, batches that broadcast, lengths that are equal, 1 or 0."""
 
 
+REGULAR = np.array([[[3.0, 1.0], [-2.0, 2.0]], [[0.5, -2.0], [1.0, 4.0]]])
+
+SOLVES = [
+    *[(REGULAR[0], (2, 3)), (REGULAR[0], (2,)), (REGULAR, (2, 2, 1)), (REGULAR[1], (2, 2))],
+    *[(REGULAR[0], (3, 2, 1)), (REGULAR, (2, 3)), (REGULAR[:, None], (3, 2, 2)), (REGULAR, (2,))],
+]
+"""Regular matrices, and the shape of the right side."""
+
+
 def _matmul() -> Iterator[Case]:
     for shapes in MATMULS:
         yield _case(f"matmul {shapes}", matmul, *shapes)
@@ -203,6 +213,8 @@ def _matmul() -> Iterator[Case]:
     for shape in ((3,), (2, 2), (2, 3, 3)):
         yield _case(f"matmul of {shape} and itself", lambda a: a @ a, shape)
     yield _case("matmul with its transpose", lambda a: a @ a.T, (2, 3))
+    for matrices, right in SOLVES:
+        yield _case(f"solve {matrices.shape} {right}", lib.solve, matrices, right)
     yield _case("matmul of a matrix twice", lambda a, b: (b @ a) @ a, (3, 3), (2, 2, 3))
 
 
@@ -287,6 +299,14 @@ def _along_an_axis() -> Iterator[Case]:
         yield _case(f"sort {shape} {axis}", lambda a, d=axis: a.sort(d)[0], distinct)
     for zeros, axis in product(WITH_ZEROS, (0, 1)):
         yield _case(f"cumprod of zeros {zeros} {axis}", methodcaller("cumprod", axis), zeros)
+    for shape, axis in CUMULATED:
+        yield _case(f"prod {shape} {axis}", methodcaller("prod", axis), _fixed(shape))
+        yield _case(f"prod {shape} {axis} kept", methodcaller("prod", axis, True), _fixed(shape))
+    for shape in SINGLE:
+        yield _case(f"prod {shape}", methodcaller("prod"), _fixed(shape))
+    for zeros, axis in product(WITH_ZEROS, (None, 0, 1)):
+        yield _case(f"prod of zeros {zeros} {axis}", methodcaller("prod", axis), zeros)
+    yield _case("prod beside its operand", lambda a: a + a.prod(0), (3,))
     yield _case("cumprod beside its operand", lambda a: a + a.cumprod(0), (3,))
     for shape, axis, places, length in [
         *[((4,), 0, [3, 1], 2), ((3, 2), 0, [2, 0, 2], 3), ((2, 3), 1, [1], 1)],

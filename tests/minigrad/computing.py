@@ -1,6 +1,9 @@
 """Ops that compute: one line a case, a program for minigrad and PyTorch, and its inputs."""
 
+from typing import Any
+
 import numpy as np
+import torch
 
 from tests.minigrad.against_torch import Case, functional, of, single
 
@@ -12,6 +15,20 @@ TURNED = np.linspace(-2.0, 2.0, 6).reshape(2, 3).T
 LARGE = np.array([-1000.0, -40.0, 0.0, 999.0, 1000.0])
 MASKED = np.array([[-np.inf, -np.inf], [1.0, -np.inf], [np.inf, 1.0]])
 TAILS = np.array([-30.0, -9.0, -4.0, -0.0, 0.0, 4.0, 9.0])
+
+ZEROS = np.array([[2.0, 0.0, -1.5], [0.0, 3.0, 0.0], [0.5, 4.0, 1.5]])
+MATRICES = np.array([[[3.0, 1.0], [-2.0, 2.0]], [[0.5, -2.0], [1.0, 4.0]]])
+
+
+def swish(a: Any, beta: Any) -> Any:
+    """`a` times the logistic function of `beta * a`; PyTorch has only the case of `beta` = 1."""
+    return a * (beta * a).sigmoid() if of(a) is torch else of(a).silu(a, beta)
+
+
+def solve(a: Any, b: Any) -> Any:
+    """The solution of `a @ x = b`, in either library."""
+    return torch.linalg.solve(a, b) if of(a) is torch else of(a).solve(a, b)
+
 
 COMPUTING: dict[str, Case] = {
     # ----- Two operands -----
@@ -86,6 +103,12 @@ COMPUTING: dict[str, Case] = {
     "gelu, kinks and tails": (lambda a: functional(a).gelu(a), TAILS),
     "gelu, tanh": (lambda a: functional(a).gelu(a, approximate="tanh"), (4, 3)),
     "gelu, tanh, tails": (lambda a: functional(a).gelu(a, approximate="tanh"), TAILS),
+    "silu": (lambda a: functional(a).silu(a), (4, 3)),
+    "silu, tails": (lambda a: functional(a).silu(a), LARGE),
+    "silu, beta": (swish, (4, 3), (4, 3)),
+    "silu, beta of a column": (swish, (2, 3), (2, 1)),
+    "silu, created axis": (swish, (3,), (2, 3)),
+    "silu, one beta": (swish, (2, 3), ()),
     "tanh": (lambda a: a.tanh(), (4, 3)),
     "tanh, not finite": (lambda a: a.tanh(), NOT_FINITE),
     "relu": (lambda a: a.relu(), (4, 3)),
@@ -144,6 +167,13 @@ COMPUTING: dict[str, Case] = {
     "min 0, ties, keepdim": (lambda a: a.amin(0, keepdim=True), TIES),
     "min (0, -1)": (lambda a: a.amin((0, -1)), (2, 4, 3)),
     "min, not finite": (lambda a: a.amin(), NOT_FINITE),
+    "prod": (lambda a: a.prod(), (4, 3)),
+    "prod, number": (lambda a: a.prod(), ()),
+    "prod 0": (lambda a: a.prod(0), (4, 3)),
+    "prod -2, keepdim": (lambda a: a.prod(-2, keepdim=True), (2, 4, 3)),
+    "prod, zeros": (lambda a: a.prod(1), ZEROS),
+    "prod, zeros, of all": (lambda a: a.prod(), ZEROS),
+    "prod 1, empty": (lambda a: a.prod(1), (2, 0)),
     # ----- With a slope that is not the true one -----
     "fake_quantize": (
         lambda a: of(a).fake_quantize_per_tensor_affine(a, 0.25, 1, -2, 4),
@@ -197,6 +227,12 @@ COMPUTING: dict[str, Case] = {
     "matmul, empty batch": (lambda a, b: a @ b, (0, 3, 4), (4, 5)),
     "matmul, inner length 0": (lambda a, b: a @ b, (3, 0), (0, 5)),
     "matmul, strided view": (lambda a, b: a[::2, ::3] @ b.T, (4, 6), TURNED[:, :2]),
+    "solve": (solve, MATRICES[0], (2, 3)),
+    "solve, vector": (solve, MATRICES[0], (2,)),
+    "solve, batch": (solve, MATRICES, (2, 2, 1)),
+    "solve, one matrix": (solve, MATRICES[0], (3, 2, 4)),
+    "solve, one right side": (solve, MATRICES, (2, 3)),
+    "solve, number": (lambda a: solve(a, a * 0 + 1.0), MATRICES[1]),
     "einsum, matrices": (lambda a, b: of(a).einsum("ij,jk->ik", a, b), (3, 4), (4, 5)),
     "einsum, implicit": (lambda a, b: of(a).einsum("kj,ji", a, b), (3, 4), (4, 5)),
     "einsum, outer": (lambda a, b: of(a).einsum("i,j->ji", a, b), (3,), (4,)),

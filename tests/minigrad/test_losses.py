@@ -39,9 +39,10 @@ def real(name: str, twin: str, prediction: Any, target: Any, *options: Any) -> C
     return name, program, prediction
 
 
-def classes(logits: Any, targets: Any, ignore_index: int = -100) -> Case:
+def classes(logits: Any, targets: Any, ignore_index: int = -100, smoothing: float = 0.0) -> Case:
     def program(x: Any, reduction: str = "mean") -> Any:
         options: dict[str, Any] = {"ignore_index": ignore_index, "reduction": reduction}
+        options["label_smoothing"] = smoothing
         if isinstance(x, Tensor):
             return losses.cross_entropy(x, targets, **options)
         return functional.cross_entropy(x, torch.from_numpy(targets), **options)
@@ -73,6 +74,8 @@ CASES: dict[str, Case] = {
     "cross_entropy, one row": classes(X[:1], CLASSES[:1]),
     "cross_entropy, padded": classes(X, PADDED),
     "cross_entropy, other padding": classes(X, PAD_IS_1, ignore_index=1),
+    "cross_entropy, smoothed": classes(X, CLASSES, smoothing=0.1),
+    "cross_entropy, smoothed and padded": classes(X, PADDED, smoothing=0.4),
     "cross_entropy, far": classes(FAR, np.array([0, 2])),
     "cross_entropy, small integers": classes(X, CLASSES.astype(np.uint8)),
     "kl_div": ("kl_div", divergence, LOG_P),

@@ -40,6 +40,14 @@ def test_means_over_batches_give_the_mean_over_all(sizes: list[int], seed: int) 
     assert running.value() == pytest.approx(values.mean(), rel=1e-9, abs=1e-12)
 
 
+def test_a_mean_of_tensors_is_a_number_without_a_graph() -> None:
+    running, leaf = metrics.RunningMean(), Tensor(2.0, requires_grad=True)
+    running.update(leaf * 3.0, 2)
+    running.update(leaf, 1)
+    assert type(running.value()) is float
+    assert running.value() == pytest.approx(14 / 3)
+
+
 def test_there_is_no_mean_of_nothing() -> None:
     with pytest.raises(ValueError, match="no sample so far"):
         metrics.RunningMean().value()

@@ -109,3 +109,16 @@ def test_replicas_draw_different_numbers_and_share_nothing() -> None:
     assert not np.array_equal(first(ones).data, second(ones).data)
     assert model.generators()["layers.1.rng"].bit_generator.state == state
     assert not np.shares_memory(first.parameters()[0].data, model.parameters()[0].data)
+
+
+def test_an_average_of_float16_weights_moves_by_little() -> None:
+    """A step of 0.001 is less than half the distance between float16 numbers at 6."""
+    model = nn.Linear(1, 1, bias=False, rng=rng(), dtype=np.float16)
+    model.weight.data = np.array([[6.0]], np.float16)
+    averaged = models.AveragedModel(model, decay=0.999)
+    model.weight.data = np.array([[7.0]], np.float16)
+    for _ in range(1000):
+        averaged.update_parameters(model)
+    (average,) = averaged.parameters()
+    assert average.dtype == np.float32
+    assert average.item() == pytest.approx(7 - 0.999**1000, abs=1e-4)

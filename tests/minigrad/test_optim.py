@@ -71,7 +71,7 @@ def test_the_default_learning_rates_are_torchs() -> None:
 def test_every_public_name_has_a_case() -> None:
     optimizers = {kind for kind, _ in CASES.values()} | {"Optimizer"}
     others = {"clip_grad_norm_", "accumulate_gradients", "scaled_backward", "Scheduler"}
-    others |= {"GradScaler"}
+    others |= {"GradScaler", "Groups", "split_by_decay"}
     assert public_names(optim) == optimizers | others | SCHEDULES
 
 
@@ -395,3 +395,61 @@ def test_a_scaler_treats_each_optimizer_as_torchs_does(overflowing: int | None) 
     assert scaler.factor == twin_scaler.get_scale()
     for mine, other in zip(*parameters, strict=True):
         compare("the parameter", mine.data, other.detach().numpy())
+
+
+# ----- Groups of parameters -----
+
+
+def test_groups_take_the_steps_of_torchs_under_a_schedule() -> None:
+    ours, theirs = parameters = twins()
+    groups = optim.Groups(
+        optim.SGD(ours[:1], lr=0.1, momentum=0.5, weight_decay=0.2), optim.SGD(ours[1:], lr=0.4)
+    )
+    settings = {"params": theirs[:1], "lr": 0.1, "momentum": 0.5, "weight_decay": 0.2}
+    twin = torch.optim.SGD([settings, {"params": theirs[1:], "lr": 0.4}])
+    scheduler = optim.Scheduler(groups, lambda step: optim.cosine(step, 4))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(twin, T_max=4)
+    for step in range(4):
+        give_gradients(parameters, step)
+        groups.step()
+        twin.step()
+        scheduler.step()
+        schedule.step()
+        for mine, other in zip(*parameters, strict=True):
+            compare(f"step {step}", mine.data, other.detach().numpy())
+
+
+def test_groups_continue_from_their_state() -> None:
+    def make() -> optim.Groups:
+        one, two = twins()[0]
+        return optim.Groups(optim.Adam([one], lr=0.1), optim.SGD([two], lr=0.2, momentum=0.9))
+
+    groups, resumed = make(), make()
+    groups.lr = 0.5
+    for parameter in groups.parameters:
+        parameter.grad = np.ones_like(parameter.data)
+    groups.step()
+    state = groups.state_dict()
+    resumed.load_state_dict(state)
+    np.testing.assert_equal(resumed.state_dict(), state)
+    assert {"lr", "0.m.0", "1.velocity.0"} < state.keys()
+    with pytest.raises(KeyError):
+        resumed.load_state_dict({"lr": np.array(1.0)})
+
+
+def test_a_parameter_belongs_to_one_group_and_all_are_cleared() -> None:
+    one, two = twins()[0]
+    with pytest.raises(ValueError, match="a parameter comes twice"):
+        optim.Groups(optim.SGD([one], lr=0.1), optim.SGD([two, one], lr=0.1))
+    with pytest.raises(ValueError, match="no parameters"):
+        optim.Groups()
+    one.grad, two.grad = np.ones((3, 2)), np.ones(2)
+    optim.Groups(optim.SGD([one], lr=0.1), optim.SGD([two], lr=0.1)).zero_grad()
+    assert one.grad is two.grad is None
+
+
+def test_matrices_are_decayed_and_vectors_are_not() -> None:
+    model = nn.Sequential(nn.Linear(3, 2, rng=rng()), nn.LayerNorm(2))
+    decayed, others = optim.split_by_decay(model)
+    assert [parameter.shape for parameter in decayed] == [(2, 3)]
+    assert [parameter.shape for parameter in others] == [(2,)] * 3

@@ -265,7 +265,7 @@ COMPOSED = {"skewed diamond", "softmax, composed"}
 SOME = {
     name: (program, program, *inputs)
     for name, (program, *inputs) in (CASES | HARD).items()
-    if name not in COMPOSED
+    if name not in COMPOSED and not name.startswith("solve")  # PyTorch has no float16 there
 }
 
 
