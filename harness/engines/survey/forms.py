@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
@@ -60,8 +61,13 @@ def targets_of(module: ModuleType, is_own: Callable[[Any], bool]) -> list[str]:
 def backward_methods(target: Any) -> list[str]:
     """The methods that may run the backward pass, the likeliest first."""
     return _backward_methods(target) or [
-        name for name in _public_or_private(target) if re.search(r"back|grad", name)
+        name for name in _public_or_private(target) if re.search(r"back|grad|^_?reverse", name)
     ]
+
+
+def has_backward_method(target: Any) -> bool:
+    """Whether a method's name says that it runs a backward pass."""
+    return bool(_backward_methods(target))
 
 
 def _backward_methods(target: Any) -> list[str]:
@@ -106,6 +112,11 @@ def misnamed_operators(target: Any) -> dict[str, str]:
 # ----- Data and gradients -----
 
 
+_EVALUATES = re.compile(
+    r"_?(eval(uate)?|forward(_pass)?|compute|realize|get_?(val(ue)?|data)|val(ue)?)"
+)
+
+
 def values(declared: str, t: Any) -> list[str]:
     """Return expressions that may read the data of tensor `t`."""
     if declared:
@@ -115,10 +126,44 @@ def values(declared: str, t: Any) -> list[str]:
     forms = [f"t.{name}" for name in usual if hasattr(t, name.removesuffix("()"))]
     own = vars(t) if hasattr(t, "__dict__") else {}
     forms += [f"t.{name}" for name in own if f"t.{name}" not in forms]
-    return [*forms, *(f"{form}.data" for form in forms[:3])]
+    parts = [f"{form}.data" for form in forms[:3]]
+    parts += [f"np.reshape({form}.data, {form}.shape)" for form in forms[:3]]
+    methods = [
+        f"t.{name}()"
+        for name in _public_or_private(t)
+        if _EVALUATES.fullmatch(name)
+        and callable(method := attribute_of(t, name))
+        and takes_nothing(method)
+    ]
+    return [*forms, *parts, *methods]
 
 
-_GRADIENT = re.compile("grad|adj|deriv|cotan")
+def filled(readings: list[str]) -> list[str]:
+    """Return these expressions, and attributes of a lazy engine that are evaluated if necessary.
+
+    A method that evaluates may change more than the data, such as the gradients, so that it is
+    called only where the attribute is empty.
+    """
+    methods = [reading for reading in readings if _evaluates(reading)]
+    attributes = [reading for reading in readings if "(" not in reading][:1]
+    first = [reading for reading in readings if reading not in methods]
+    return [
+        *first,
+        *(f"{m} if {a} is None else {a}" for a in attributes for m in methods),
+        *methods,
+    ]
+
+
+def _evaluates(reading: str) -> bool:
+    return reading.endswith("()") and bool(_EVALUATES.fullmatch(reading[2:-2]))
+
+
+def computes(reading: str) -> bool:
+    """Whether an expression calls a method, which may compute what it returns."""
+    return bool(re.search(r"\bt\.\w+\(\)", reading))
+
+
+_GRADIENT = re.compile("grad|adj|deriv|^_?der$|cotan")
 
 
 def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]:
@@ -129,12 +174,12 @@ def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]
     """
     if declared:
         return [declared]
-    short = value.removeprefix("t.").strip("_")
+    attribute = re.search(r"\bt\.(\w+)(?!\w|\()", value)
+    short = attribute[1].strip("_") if attribute else "data"
     likely = re.compile(rf"{_GRADIENT.pattern}|^_?d_?{re.escape(short)}$|^_?(delta|dout|dx|g)$")
     own = [name for name in _public_or_private(t) if likely.search(name.lower())]
     names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
-    data = value.removeprefix("t")
-    forms = []
+    forms: list[str] = []
     for name in names or _changed(t, fresh):
         try:
             called = callable(getattr(t, name))
@@ -143,8 +188,10 @@ def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]
         if called and (re.search("backward|zero", name) or not takes_nothing(getattr(t, name))):
             continue
         gradient = f"t.{name}()" if called else f"t.{name}"
-        forms += [gradient, f"{gradient}{data}"]
-    return forms
+        forms += [gradient, substituted(value, "t", gradient)]
+        if attribute:  # the gradient is stored as the data is
+            forms.append(re.sub(rf"\b{re.escape(attribute[0])}\b", gradient, value))
+    return list(dict.fromkeys(forms))
 
 
 def _changed(t: Any, fresh: Any) -> list[str]:
@@ -158,10 +205,10 @@ def _changed(t: Any, fresh: Any) -> list[str]:
 
 def guarded(gradient: str) -> str:
     """The expression, with a guard if it reads the data of an attribute that may be None."""
-    attribute = re.match(r"(t\.\w+)(?:\.|\()", gradient)
-    if attribute is None or gradient.startswith(f"{attribute[1]}()"):
+    attribute = re.search(r"\bt\.\w+", gradient)
+    if attribute is None or gradient == attribute[0] or f"{attribute[0]}()" in gradient:
         return gradient
-    return f"None if {attribute[1]} is None else {gradient}"
+    return f"None if {attribute[0]} is None else {gradient}"
 
 
 # ----- Backward passes -----
@@ -177,12 +224,12 @@ class BackwardForm:
 
 
 def backward_forms(
-    declared: Dialect, leaf: str, target: Any, modules: list[str]
+    declared: Dialect, leaf: str, target: Any, modules: list[str], readings: list[str]
 ) -> list[BackwardForm]:
     """Return backward passes, the likeliest first.
 
     They start with a cotangent or from a weighted sum, and leave the gradients in the leaves, or
-    return those of given leaves.
+    return those of given leaves. `readings` read the data of a tensor.
     """
     if backward := declared.backward:
         if "leaves" not in names_in(backward):
@@ -190,14 +237,22 @@ def backward_forms(
         moved = "before" in names_in(declared.gradient)
         stored = declared.gradient and not moved
         return [BackwardForm(backward, "moved" if moved else "stored" if stored else "returned")]
-    constants = _constants(leaf)
-    calls = [call for constant in constants for call in _stored(constant, target, modules)]
-    forms = [BackwardForm(call) for call in calls]
-    calls = [call for constant in constants for call in _returned(constant, target, modules)]
+    constants = {constant: _scalars(constant, target, modules) for constant in _constants(leaf)}
+    if not any(constants.values()):
+        constants = {c: _squares(c, target, modules, readings[0]) for c in constants}
+    calls = [
+        call for c, scalars in constants.items() for call in _stored(c, scalars, target, modules)
+    ]
+    forms = [BackwardForm(call) for call in (*calls, *_evaluated(calls, readings))]
+    calls = [
+        call for c, scalars in constants.items() for call in _returned(c, scalars, target, modules)
+    ]
     return list(dict.fromkeys([*forms, *(BackwardForm(call, "returned") for call in calls)]))
 
 
-def backward_of_numbers(declared: Dialect, target: Any, modules: list[str]) -> list[BackwardForm]:
+def backward_of_numbers(
+    declared: Dialect, target: Any, modules: list[str], readings: list[str]
+) -> list[BackwardForm]:
     """Return backward passes of an engine of single numbers, which start with 1."""
     if declared.backward:
         return [BackwardForm(declared.backward)]
@@ -205,7 +260,26 @@ def backward_of_numbers(declared: Dialect, target: Any, modules: list[str]) -> l
     calls += [(_function(name), f"{name}(t", ", ") for name in _differentiating(modules)]
     forms = [f"{start})" for function, start, _ in calls if _takes(function, 1)]
     forms += [f"{start}{comma}1.0)" for function, start, comma in calls if _takes(function, 2)]
-    return list(map(BackwardForm, forms))
+    return [BackwardForm(form) for form in (*forms, *_evaluated(forms, readings))]
+
+
+def _evaluated(calls: Iterable[str], readings: Iterable[str]) -> list[str]:
+    """The calls of methods, each after the output of a lazy engine was evaluated."""
+    methods = filter(_evaluates, readings)
+    return [
+        f"(lambda t: ({method}, t.{call.removeprefix(f'{receiver}.')}))({receiver})"
+        for method in methods
+        for call in calls
+        if (receiver := _receiver(call))
+    ]
+
+
+def _receiver(call: str) -> str:
+    """What a method is called on; empty for the call of a function."""
+    function = getattr(ast.parse(call, mode="eval").body, "func", None)
+    ends = getattr(getattr(function, "value", None), "end_col_offset", 0)
+    receiver = call[:ends]
+    return receiver if "t" in names_in(receiver) else ""
 
 
 def computes_on_reading(target: Any, modules: Iterable[str]) -> bool:
@@ -236,6 +310,18 @@ def _scalars(constant: str, target: Any, modules: list[str]) -> list[str]:
         *_applied("truediv", "/", divisor, target, modules),
     ]
     return [scalar for output in outputs for scalar in (*_sums(output, target, modules), output)]
+
+
+def _squares(constant: str, target: Any, modules: list[str], value: str) -> list[str]:
+    """What has the cotangent as its derivative in an engine that neither multiplies nor divides.
+
+    It is the square of the output and a constant, whose sum is half of the cotangent.
+    """
+    if not (hasattr(target, "__add__") and hasattr(target, "__pow__")):
+        return []
+    other = substituted(constant, "cotangent", f"(cotangent / 2 - {value})")
+    square = f"((t + {other}) ** 2)"
+    return [*_sums(square, target, modules), square]
 
 
 def _applied(
@@ -275,9 +361,8 @@ def _takes(function: Any, number: int) -> bool:
     return least <= number <= most
 
 
-def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
+def _stored(constant: str, scalars: list[str], target: Any, modules: list[str]) -> Iterator[str]:
     """Backward passes that leave the gradients in the leaves."""
-    scalars = _scalars(constant, target, modules)
     for name in backward_methods(target):
         method = attribute_of(target, name)
         if _takes(method, 2):
@@ -335,9 +420,8 @@ _DIFFERENTIATES = re.compile(r"back(ward|prop|pass)|grad(s|ients?)?$|derivatives
 _OTHER_PURPOSE = re.compile(r"zero|clip|numer|check|broadcast|no_grad|enable|unary|binary|reset")
 
 
-def _returned(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
+def _returned(constant: str, scalars: list[str], target: Any, modules: list[str]) -> Iterator[str]:
     """Backward passes that return the gradients of given leaves, or those of all by leaf."""
-    scalars = _scalars(constant, target, modules)
     for name in _differentiating(modules):
         function = _function(name)
         if _takes(function, 2):

@@ -26,7 +26,11 @@ _NO_SWITCH = re.compile(r"grad|grad_fn|gradient")
 _PARENTS = re.compile(
     r"_?(parents?|child(ren)?|prev|inputs?|args|operands|creators?|edges|sources|deps|ctx|rules?)"
 )
-_TEXT = re.compile(r"label|name|id|tag|key|title|symbol|op")
+_TEXT = re.compile(r"(\w+_)?(label|name|id|tag|key|title|symbol|op)")
+_IS_TEXT = re.compile(r"(typing\.)?(Optional\[)?(str|bool)(\]| \| None)?")
+"""Annotations of what is not a number."""
+
+_SETS = re.compile(r"_?(set|assign|feed|fill)(_?(val|value|values|data|array))?_?")
 
 
 def leaves(declared: str, name: str | None, target: Any, modules: dict[str, Any]) -> list[str]:
@@ -39,15 +43,31 @@ def leaves(declared: str, name: str | None, target: Any, modules: dict[str, Any]
         for maker in MAKERS
         if callable(factory := attribute_of(module, maker)) and factory is not target
     }
+    forms = []
     if inspect.isclass(target):
         makers |= {f"{name}.{method}": made for method, made in _class_methods(target)}
-    forms = [
+        forms = list(_set_afterwards(str(name), target))
+    forms += [
         form
         for value, most in (("data", 12), ("data.tolist()", 6))
         for called, maker in makers.items()
         for form in islice(_calls_of(str(called), maker, value), most)
     ]
     return forms[:MOST]
+
+
+def _set_afterwards(name: str, target: type) -> Iterator[str]:
+    """Yield leaves that are made without data, which a method then sets: `v.set_val(data)`."""
+    parameters = _parameters(target)
+    if _data_parameter(parameters):
+        return
+    required = [p for p in parameters if p.default is Parameter.empty]
+    named = required or [p for p in parameters if _TEXT.fullmatch(p.name.lower())]
+    methods = [m for m in attributes_of(target) if _SETS.fullmatch(m)]
+    for method in sorted(methods, key=lambda m: (m.startswith("_"), m)):
+        for chosen in (named, required) if named != required else (required,):
+            made = f"{name}({', '.join(f'{p.name}={_literals(p)[0]}' for p in chosen)})"
+            yield f"(lambda t: (t.{method}(data), t)[-1])({made})"
 
 
 def switched_on(leaf: str, t: Any) -> Iterator[str]:
@@ -73,9 +93,10 @@ def _class_methods(target: type) -> Iterator[tuple[str, Any]]:
 
 def _calls_of(name: str, maker: Any, value: str) -> Iterator[str]:
     """Yield calls with this expression for the data: with one switch, with all, then with none."""
-    variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    parameters = [p for p in (parameters_of(maker) or {}).values() if p.kind not in variadic]
-    data = _data_parameter(parameters)
+    parameters = _parameters(maker)
+    data = _data_parameter(parameters) or next(iter(parameters), None)
+    if data and _IS_TEXT.fullmatch(_annotation(data)):
+        return
     required = [p for p in parameters if p is not data and p.default is Parameter.empty]
     options = [[f"{p.name}={text}" for text in _literals(p)] for p in required]
     choices = sorted(product(*map(enumerate, options)), key=lambda pairs: sum(i for i, _ in pairs))
@@ -91,11 +112,34 @@ def _calls_of(name: str, maker: Any, value: str) -> Iterator[str]:
             yield f"{name}({', '.join((passed, *(text for _, text in chosen), *flags))})"
 
 
+def _parameters(maker: Any) -> list[Parameter]:
+    variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return [p for p in (parameters_of(maker) or {}).values() if p.kind not in variadic]
+
+
 def _data_parameter(parameters: list[Parameter]) -> Parameter | None:
-    """The parameter for the data: by its usual name, else the first that must be passed."""
-    required = [p for p in parameters if p.default is Parameter.empty] or parameters
+    """The parameter for the data: by its usual name, else the first that must be passed.
+
+    It is never one whose annotation or name says that it is a text or a switch.
+    """
+    possible = [p for p in parameters if not _is_text(p)]
+    required = [p for p in possible if p.default is Parameter.empty] or possible
     named = [p for p in required if _DATA.fullmatch(p.name.lower())]
     return next(iter(named or required), None)
+
+
+def _is_text(p: Parameter) -> bool:
+    annotation = _annotation(p)
+    if annotation:
+        return bool(_IS_TEXT.fullmatch(annotation))
+    return bool(_TEXT.fullmatch(p.name.lower()))
+
+
+def _annotation(p: Parameter) -> str:
+    """The name of a parameter's annotation; empty if it has none."""
+    if p.annotation is Parameter.empty:
+        return ""
+    return p.annotation.__name__ if isinstance(p.annotation, type) else str(p.annotation)
 
 
 def _switch(p: Parameter) -> str:
@@ -109,10 +153,10 @@ def _switch(p: Parameter) -> str:
 
 def _literals(p: Parameter) -> list[str]:
     """Return values for a parameter that must be passed, the likeliest first."""
-    name, annotation = p.name.lower(), getattr(p.annotation, "__name__", str(p.annotation))
+    name, annotation = p.name.lower(), _annotation(p)
     rules: tuple[tuple[bool, list[str]], ...] = (
-        (annotation == "bool" or bool(_SWITCH.search(name)), ["True", "False"]),
         (annotation == "str" or bool(_TEXT.fullmatch(name)), ["'x'"]),
+        (annotation == "bool" or bool(_SWITCH.search(name)), ["True", "False"]),
         ("shape" in name, ["data.shape"]),
         ("dtype" in name, ["np.float64", "'float64'"]),
         ("device" in name, ["'cpu'"]),
