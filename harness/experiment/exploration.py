@@ -17,7 +17,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.run import FailureOrigin
 from harness.core.vocabulary import Lack, Phase
 from harness.engines import SETTINGS
-from harness.engines.engine import Dialect, Engine
+from harness.engines.engine import NOT_MATRICES, Dialect, Engine
 from harness.engines.location import Target, locate
 from harness.engines.survey import Reducer, Survey, SurveyStep
 from harness.engines.survey.forms import FUNCTIONAL
@@ -87,7 +87,10 @@ def explore(name: str | Path, cache: Cache, conventions: Conventions) -> Explora
 
 def _stated_dialect(target: Target) -> Dialect:
     settings = target.settings
+    kind = settings.kind
     return Dialect(
+        kind="arrays" if kind == "matrices" else kind,
+        refused_ranks=NOT_MATRICES if kind == "matrices" else (),
         module=target.module,
         leaf=settings.leaf or "",
         value=settings.data or "",
