@@ -21,6 +21,7 @@ from harness.engines.calling import (
 )
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
+from harness.engines.survey.leaves import takes_data
 
 USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter", "Array", "Matrix", "Scalar")
 ARRAY_ATTRIBUTES = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
@@ -43,7 +44,11 @@ def targets_of(module: ModuleType, is_own: Callable[[Any], bool]) -> list[str]:
             for name, value in vars(module).items()
             if isinstance(value, type) and not str(name).startswith("_") and is_own(value)
         ),
-        key=lambda name: (ranks.get(name, len(ranks)), name),
+        key=lambda name: (
+            ranks.get(name, len(ranks)),
+            not takes_data(getattr(module, name)),
+            name,
+        ),
     )
 
     def those(accepts: Callable[[type], bool]) -> list[str]:

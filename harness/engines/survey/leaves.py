@@ -30,6 +30,8 @@ _TEXT = re.compile(r"(\w+_)?(label|name|id|tag|key|title|symbol|op)")
 _IS_TEXT = re.compile(r"(typing\.)?(Optional\[)?(str|bool)(\]| \| None)?")
 """Annotations of what is not a number."""
 
+_IS_NUMBER = re.compile(r"\b(int|float|list|ndarray|ArrayLike)\b")
+
 _SETS = re.compile(r"_?(set|assign|feed|fill)(_?(val|value|values|data|array))?_?")
 
 
@@ -128,11 +130,18 @@ def _data_parameter(parameters: list[Parameter]) -> Parameter | None:
     return next(iter(named or required), None)
 
 
+def takes_data(kind: type) -> bool:
+    """Whether a class says that it is made from data, by a name or an annotation."""
+    p = _data_parameter(_parameters(kind))
+    return p is not None and bool(
+        _DATA.fullmatch(p.name.lower()) or _IS_NUMBER.search(_annotation(p))
+    )
+
+
 def _is_text(p: Parameter) -> bool:
     annotation = _annotation(p)
-    if annotation:
-        return bool(_IS_TEXT.fullmatch(annotation))
-    return bool(_TEXT.fullmatch(p.name.lower()))
+    is_named_so = _TEXT.fullmatch(p.name.lower()) and not _IS_NUMBER.search(annotation)
+    return bool(is_named_so or _IS_TEXT.fullmatch(annotation))
 
 
 def _annotation(p: Parameter) -> str:

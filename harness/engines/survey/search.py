@@ -229,11 +229,17 @@ class Search:
     def _readings(self, leaf: str, x: Any) -> list[str]:
         """The expressions that read `x` from the leaf; a declared one even if it does not."""
         t = self.attempts.value(leaf, data=x if isinstance(x, float) else x.copy())
-        if t is None:
+        if t is None or not self._is_of_target(t):
             return []
         forms = values(self.dialect.value, t)
         read = [form for form in forms if same(self.attempts.value(form, t=t), np.asarray(x))]
         return filled(read) or (forms if self.dialect.value else [])
+
+    def _is_of_target(self, t: Any) -> bool:
+        """Whether a leaf belongs to the class; a factory may make tensors of another one."""
+        if self.dialect.leaf or not inspect.isclass(self.target):
+            return True
+        return bool(set(type(t).__mro__) & set(self.target.__mro__) - {object})
 
     def _apart(self, what: str, work: Callable[[], Any]) -> list[str] | None:
         return self.attempts.apart(what, lambda: list(work() or []), list[str])
