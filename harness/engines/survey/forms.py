@@ -17,11 +17,10 @@ from harness.engines.calling import (
     attributes_of,
     parameters_of,
     positional,
-    takes_nothing,
 )
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
-from harness.engines.survey.leaves import takes_data
+from harness.engines.survey.leaves import GRADIENT, evaluates, ordinary_names, takes_data
 
 USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter", "Array", "Matrix", "Scalar")
 ARRAY_ATTRIBUTES = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
@@ -55,7 +54,7 @@ def targets_of(module: ModuleType, is_own: Callable[[Any], bool]) -> list[str]:
         return [name for name in classes if accepts(getattr(module, name))]
 
     names = [
-        *those(lambda kind: any(not m.startswith("_") for m in _backward_methods(kind))),
+        *those(lambda kind: any(not m.startswith("_") for m in named_backward(kind))),
         *(name for name in FUNCTIONAL if callable(attribute_of(module, name))),
         *those(lambda kind: hasattr(kind, "__add__") or hasattr(kind, "__mul__")),
         *(classes if _differentiating([module.__name__]) else ()),
@@ -65,28 +64,17 @@ def targets_of(module: ModuleType, is_own: Callable[[Any], bool]) -> list[str]:
 
 def backward_methods(target: Any) -> list[str]:
     """The methods that may run the backward pass, the likeliest first."""
-    return _backward_methods(target) or [
-        name for name in _public_or_private(target) if re.search(r"back|grad|^_?reverse", name)
+    return named_backward(target) or [
+        name for name in ordinary_names(target) if re.search(r"back|grad|^_?reverse", name)
     ]
 
 
-def has_backward_method(target: Any) -> bool:
-    """Whether a method's name says that it runs a backward pass."""
-    return bool(_backward_methods(target))
-
-
-def _backward_methods(target: Any) -> list[str]:
+def named_backward(target: Any) -> list[str]:
+    """The methods whose names say that they run a backward pass."""
     likely = [
-        name
-        for name in _public_or_private(target)
-        if re.search(r"backward|backprop|backpass", name)
+        name for name in ordinary_names(target) if re.search(r"backward|backprop|backpass", name)
     ]
     return sorted(likely, key=lambda name: (name != "backward", name.startswith("_"), name))
-
-
-def _public_or_private(target: Any) -> list[str]:
-    """The names of all attributes except special ones."""
-    return [name for name in attributes_of(target) if not name.startswith("__")]
 
 
 _MISNAMED = {
@@ -112,108 +100,6 @@ def misnamed_operators(target: Any) -> dict[str, str]:
         for name, special in _MISNAMED.items()
         if hasattr(target, name) and not hasattr(target, special)
     }
-
-
-# ----- Data and gradients -----
-
-
-_EVALUATES = re.compile(
-    r"_?(eval(uate)?|forward(_pass)?|compute|realize|get_?(val(ue)?|data)|val(ue)?)"
-)
-
-
-def values(declared: str, t: Any) -> list[str]:
-    """Return expressions that may read the data of tensor `t`."""
-    if declared:
-        return [declared]
-    usual = ["data", "value", "val", "array", "values", "_data", "_value", "item()", "numpy()"]
-    usual += ["tolist()"]
-    forms = [f"t.{name}" for name in usual if hasattr(t, name.removesuffix("()"))]
-    own = vars(t) if hasattr(t, "__dict__") else {}
-    forms += [f"t.{name}" for name in own if f"t.{name}" not in forms]
-    parts = [f"{form}.data" for form in forms[:3]]
-    parts += [f"np.reshape({form}.data, {form}.shape)" for form in forms[:3]]
-    methods = [
-        f"t.{name}()"
-        for name in _public_or_private(t)
-        if _EVALUATES.fullmatch(name)
-        and callable(method := attribute_of(t, name))
-        and takes_nothing(method)
-    ]
-    return [*forms, *parts, *methods]
-
-
-def filled(readings: list[str]) -> list[str]:
-    """Return these expressions, and attributes of a lazy engine that are evaluated if necessary.
-
-    A method that evaluates may change more than the data, such as the gradients, so that it is
-    called only where the attribute is empty.
-    """
-    methods = [reading for reading in readings if _evaluates(reading)]
-    attributes = [reading for reading in readings if "(" not in reading][:1]
-    first = [reading for reading in readings if reading not in methods]
-    return [
-        *first,
-        *(f"{m} if {a} is None else {a}" for a in attributes for m in methods),
-        *methods,
-    ]
-
-
-def _evaluates(reading: str) -> bool:
-    return reading.endswith("()") and bool(_EVALUATES.fullmatch(reading[2:-2]))
-
-
-def computes(reading: str) -> bool:
-    """Whether an expression calls a method, which may compute what it returns."""
-    return bool(re.search(r"\bt\.\w+\(\)", reading))
-
-
-_GRADIENT = re.compile("grad|adj|deriv|^_?der$|cotan")
-
-
-def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]:
-    """Return expressions that may read the gradient of leaf `t` after a backward pass.
-
-    If no attribute has a usual name, they are those that differ from `fresh`, a leaf that took part
-    in no backward pass.
-    """
-    if declared:
-        return [declared]
-    attribute = re.search(r"\bt\.(\w+)(?!\w|\()", value)
-    short = attribute[1].strip("_") if attribute else "data"
-    likely = re.compile(rf"{_GRADIENT.pattern}|^_?d_?{re.escape(short)}$|^_?(delta|dout|dx|g)$")
-    own = [name for name in _public_or_private(t) if likely.search(name.lower())]
-    names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
-    forms: list[str] = []
-    for name in names or _changed(t, fresh):
-        try:
-            called = callable(getattr(t, name))
-        except Exception:
-            continue
-        if called and (re.search("backward|zero", name) or not takes_nothing(getattr(t, name))):
-            continue
-        gradient = f"t.{name}()" if called else f"t.{name}"
-        forms += [gradient, substituted(value, "t", gradient)]
-        if attribute:  # the gradient is stored as the data is
-            forms.append(re.sub(rf"\b{re.escape(attribute[0])}\b", gradient, value))
-    return list(dict.fromkeys(forms))
-
-
-def _changed(t: Any, fresh: Any) -> list[str]:
-    """The attributes that differ between two tensors of the same data."""
-    own, others = (vars(x) if hasattr(x, "__dict__") else {} for x in (t, fresh))
-    try:
-        return [name for name, value in own.items() if repr(value) != repr(others.get(name))]
-    except Exception:  # a foreign `__repr__` may fail in any way
-        return []
-
-
-def guarded(gradient: str) -> str:
-    """The expression, with a guard if it reads the data of an attribute that may be None."""
-    attribute = re.search(r"\bt\.\w+", gradient)
-    if attribute is None or gradient == attribute[0] or f"{attribute[0]}()" in gradient:
-        return gradient
-    return f"None if {attribute[0]} is None else {gradient}"
 
 
 # ----- Backward passes -----
@@ -270,7 +156,7 @@ def backward_of_numbers(
 
 def _evaluated(calls: Iterable[str], readings: Iterable[str]) -> list[str]:
     """The calls of methods, each after the output of a lazy engine was evaluated."""
-    methods = filter(_evaluates, readings)
+    methods = filter(evaluates, readings)
     return [
         f"(lambda t: ({method}, t.{call.removeprefix(f'{receiver}.')}))({receiver})"
         for method in methods
@@ -290,13 +176,13 @@ def _receiver(call: str) -> str:
 def computes_on_reading(target: Any, modules: Iterable[str]) -> bool:
     """Whether a method may compute a gradient when it is read, and nothing runs a backward pass."""
     reads = any(_takes(attribute_of(target, name), 1) for name in backward_methods(target))
-    return reads and not _backward_methods(target) and not _differentiating(modules)
+    return reads and not named_backward(target) and not _differentiating(modules)
 
 
 def seeded(t: Any) -> Iterator[str]:
     """Yield assignments of 1 to what may be the gradient of a number like `t`."""
     for name, value in vars(t).items():
-        if _GRADIENT.search(name.lower()) and (value is None or value == 0):
+        if GRADIENT.search(name.lower()) and (value is None or value == 0):
             yield f"setattr(t, {name!r}, 1.0)"
 
 

@@ -1,4 +1,4 @@
-"""Candidate expressions that make a leaf, from the signatures of a class and of functions."""
+"""Candidate expressions that make a leaf, from signatures, and that read its data and gradient."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from inspect import Parameter
 from itertools import islice, product
 from typing import Any
 
-from harness.engines.calling import attribute_of, attributes_of, parameters_of
+from harness.engines.calling import (
+    attribute_of,
+    attributes_of,
+    parameters_of,
+    takes_nothing,
+)
+from harness.engines.library import substituted
 
 MAKERS = ("tensor", "variable", "Variable", "parameter", "Parameter", "array", "as_tensor", "leaf")
 """Usual names of functions that make a leaf."""
@@ -174,3 +180,111 @@ def _literals(p: Parameter) -> list[str]:
     )
     usual = next((values for applies, values in rules if applies), [])
     return [*usual, *(text for text in ("None", "'x'", "()", "0") if text not in usual)][:4]
+
+
+# ----- Reading a leaf -----
+
+
+_EVALUATES = re.compile(
+    r"_?(eval(uate)?|forward(_pass)?|compute|realize|get_?(val(ue)?|data)|val(ue)?)"
+)
+
+
+def values(declared: str, t: Any) -> list[str]:
+    """Return expressions that may read the data of tensor `t`."""
+    if declared:
+        return [declared]
+    usual = ["data", "value", "val", "array", "values", "_data", "_value", "item()", "numpy()"]
+    usual += ["tolist()"]
+    forms = [f"t.{name}" for name in usual if hasattr(t, name.removesuffix("()"))]
+    own = vars(t) if hasattr(t, "__dict__") else {}
+    forms += [f"t.{name}" for name in own if f"t.{name}" not in forms]
+    parts = [f"{form}.data" for form in forms[:3]]
+    parts += [f"np.reshape({form}.data, {form}.shape)" for form in forms[:3]]
+    methods = [
+        f"t.{name}()"
+        for name in ordinary_names(t)
+        if _EVALUATES.fullmatch(name)
+        and callable(method := attribute_of(t, name))
+        and takes_nothing(method)
+    ]
+    return [*forms, *parts, *methods]
+
+
+def filled(readings: list[str]) -> list[str]:
+    """Return these expressions, and attributes of a lazy engine that are evaluated if necessary.
+
+    A method that evaluates may change more than the data, such as the gradients, so that it is
+    called only where the attribute is empty.
+    """
+    methods = [reading for reading in readings if evaluates(reading)]
+    attributes = [reading for reading in readings if "(" not in reading][:1]
+    first = [reading for reading in readings if reading not in methods]
+    return [
+        *first,
+        *(f"{m} if {a} is None else {a}" for a in attributes for m in methods),
+        *methods,
+    ]
+
+
+def evaluates(reading: str) -> bool:
+    """Whether an expression calls a method that a lazy engine may have for evaluation."""
+    return reading.endswith("()") and bool(_EVALUATES.fullmatch(reading[2:-2]))
+
+
+def computes(reading: str) -> bool:
+    """Whether an expression calls a method, which may compute what it returns."""
+    return bool(re.search(r"\bt\.\w+\(\)", reading))
+
+
+GRADIENT = re.compile("grad|adj|deriv|^_?der$|cotan")
+
+
+def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]:
+    """Return expressions that may read the gradient of leaf `t` after a backward pass.
+
+    If no attribute has a usual name, they are those that differ from `fresh`, a leaf that took part
+    in no backward pass.
+    """
+    if declared:
+        return [declared]
+    attribute = re.search(r"\bt\.(\w+)(?!\w|\()", value)
+    short = attribute[1].strip("_") if attribute else "data"
+    likely = re.compile(rf"{GRADIENT.pattern}|^_?d_?{re.escape(short)}$|^_?(delta|dout|dx|g)$")
+    own = [name for name in ordinary_names(t) if likely.search(name.lower())]
+    names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
+    forms: list[str] = []
+    for name in names or _changed(t, fresh):
+        try:
+            called = callable(getattr(t, name))
+        except Exception:
+            continue
+        if called and (re.search("backward|zero", name) or not takes_nothing(getattr(t, name))):
+            continue
+        gradient = f"t.{name}()" if called else f"t.{name}"
+        forms += [gradient, substituted(value, "t", gradient)]
+        if attribute:  # the gradient is stored as the data is
+            forms.append(re.sub(rf"\b{re.escape(attribute[0])}\b", gradient, value))
+    return list(dict.fromkeys(forms))
+
+
+def _changed(t: Any, fresh: Any) -> list[str]:
+    """The attributes that differ between two tensors of the same data."""
+    own, others = (vars(x) if hasattr(x, "__dict__") else {} for x in (t, fresh))
+    try:
+        return [name for name, value in own.items() if repr(value) != repr(others.get(name))]
+    except Exception:  # a foreign `__repr__` may fail in any way
+        return []
+
+
+def guarded(gradient: str) -> str:
+    """The expression, with a guard if it reads the data of an attribute that may be None."""
+    attribute = re.search(r"\bt\.\w+", gradient)
+    if attribute is None or gradient == attribute[0] or f"{attribute[0]}()" in gradient:
+        return gradient
+    return f"None if {attribute[0]} is None else {gradient}"
+
+
+def ordinary_names(target: Any) -> list[str]:
+    """The names of all attributes except special ones."""
+    return [name for name in attributes_of(target) if not name.startswith("__")]

@@ -29,13 +29,11 @@ from harness.engines.survey.forms import (
     backward_methods,
     backward_of_numbers,
     computes_on_reading,
-    filled,
-    has_backward_method,
+    named_backward,
     pulls,
     seeded,
-    values,
 )
-from harness.engines.survey.leaves import leaves, switched_on
+from harness.engines.survey.leaves import filled, leaves, switched_on, values
 from harness.engines.survey.trial import Bench, Score, Trial, trial_of_pull
 
 Readings = dict[str, list[str]]
@@ -177,7 +175,7 @@ class Search:
 
     def _receiver(self, leaf: str, x: Any) -> Any:
         """The class that runs the backward pass: that of results, if leaves have no such method."""
-        if self.dialect.backward or has_backward_method(self.target):
+        if self.dialect.backward or named_backward(self.target):
             return self.target
         module, *names = self._apart(leaf, partial(self._class_of_results, leaf, x)) or [""]
         found = reduce(attribute_of, names, sys.modules.get(module))

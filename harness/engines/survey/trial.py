@@ -21,7 +21,8 @@ from harness.engines.adapter.arrays import Adapter, Tensor
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
 from harness.engines.survey.attempts import Attempts, Shape, same
-from harness.engines.survey.forms import BackwardForm, computes, gradients, guarded
+from harness.engines.survey.forms import BackwardForm
+from harness.engines.survey.leaves import computes, gradients, guarded
 
 Slopes = tuple[Any, ...]
 """The derivatives of a probe with respect to `t`, and to `u` if the probe uses it."""
@@ -128,13 +129,13 @@ class Bench:
     numbers: bool = False
     """Whether a leaf holds one number, and the backward pass takes no cotangent."""
 
-    def trial(self, form: BackwardForm, probes: Sequence[str] = tuple(ONE_OP)) -> Trial:
+    def trial(self, form: BackwardForm) -> Trial:
         """Try a backward pass on each probe; the gradient is read as most probes allow."""
         outcomes: dict[str, dict[Reading, str]] = {}
         failures: dict[str, str] = {}
         computed, unevaluated = defaultdict[str, list[bool]](list), list[Reading]()
         called = 0
-        for probe in probes:
+        for probe in ONE_OP:
             if len(failures) >= _ENOUGH and not outcomes and called < _CALLED:
                 break
             weights = self._weights(probe)
