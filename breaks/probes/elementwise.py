@@ -1,5 +1,7 @@
 """Ops that work element by element, away from kinks; the numbers are large or small on purpose."""
 
+import numpy as np
+
 
 def mul(a=(4, 3), b=(4, 3)):
     """A product of two tensors of equal shape."""
@@ -49,6 +51,28 @@ def first_power(a=[-1.0, 0.5, 2.0]):
 def powers(zero=[0.0, 1.0, -2.0], a=[-1.0, 0.5, 2.0]):
     """The power 0, also of 0, times the power -1."""
     return zero**0 * a**-1
+
+
+def number_power(a=[-1.0, 0.5, 2.0]):
+    """A number to the power of a tensor: 2.5 ** a."""
+    return _power(2.5, a)
+
+
+def tensor_power(a=[0.5, 1.5, 2.0], b=[2.0, -1.0, 0.5]):
+    """A positive tensor to the power of another tensor."""
+    return _power(a, b)
+
+
+def _power(base, exponent):
+    """`base ** exponent`; minigrad takes only numbers as exponents, as many engines do."""
+    if not hasattr(exponent, "__rpow__"):
+        return (exponent * (base.log() if hasattr(base, "log") else np.log(base))).exp()
+    try:
+        return base**exponent
+    except (AttributeError, TypeError) as error:
+        if isinstance(base, float):
+            raise
+        raise NotImplementedError("the exponent is a number") from error
 
 
 def exp(a=(4, 3)):

@@ -125,6 +125,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     misnamed: dict[str, str] = {}
     doubt: CallingDoubt | None = None
     """Why breaklab may be calling the engine wrongly; None if nothing suggests it."""
+    alike: list[str] = []
+    """The breaks that would explain what looks wrong everywhere, if the call is doubtful."""
 
     @property
     def usable(self) -> list[Application]:
@@ -160,12 +162,12 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
     fits = {probe.name: all_fits[probe.name] for probe in shared}
     one_op = exploration.storage.one_op
     doubt = doubt_of(one_op, exploration.engine.dialect.kind or "")
-    defects = (
+    found = (
         []
         if doubt and doubt.exception
         else find_defects(engine, everything, all_fits, catalogue, baseline)
     )
-    alike = [item for defect in defects for item in defect.alike]
+    alike = [item for defect in found for item in defect.alike]
     present = {item.break_ for item in alike if not item.only_in}
     context = OpenContext(catalogue, engine, baseline)
     return Diagnosis(
@@ -192,9 +194,10 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
         breaks=list(_applications(fits, present, context)),
         settings=settings_of(exploration),
         own=[f for name, f in all_fits.items() if name not in fits and f.verdict == "bug"],
-        defects=defects,
+        defects=[] if doubt else found,
         one_op=one_op,
         doubt=doubt,
+        alike=list(dict.fromkeys(item.break_ for item in alike)) if doubt else [],
         misnamed=exploration.storage.misnamed,
     )
 
@@ -418,6 +421,7 @@ def settings_of(exploration: Exploration) -> str:
     dialect = exploration.engine.dialect
     if not dialect.pull:
         lines += [
+            f"kind = {_quoted(dialect.stated_kind)}",
             f"leaf = {_quoted(dialect.leaf)}",
             f"data = {_quoted(dialect.value)}",
             *([f"grad = {_quoted(dialect.gradient)}"] if dialect.gradient else []),

@@ -62,22 +62,30 @@ class PartialNamespace:
 # ----- Functions whose names and arguments differ from PyTorch's: `axis` for `dim` -----
 
 ALIASES: dict[str, tuple[str, ...]] = {
-    "abs": ("absolute",),
+    "abs": ("absolute", "__abs__", "Abs"),
     "add": ("__add__",),
     "amax": ("max",),
     "amin": ("min",),
     "cat": ("concatenate", "concat"),
     "clamp": ("clip",),
     "div": ("__truediv__", "divide", "truediv"),
+    "exp": ("Exp",),
     "expand": ("broadcast_to",),
+    "gelu": ("GELU", "Gelu"),
+    "log": ("ln", "Log"),
     "matmul": ("__matmul__", "dot"),
     "movedim": ("moveaxis",),
     "mul": ("__mul__", "multiply"),
     "neg": ("__neg__", "negative"),
     "permute": ("transpose",),
     "pow": ("__pow__", "power"),
+    "relu": ("ReLU", "Relu"),
+    "sigmoid": ("logistic", "Sigmoid"),
+    "softmax": ("Softmax",),
+    "sqrt": ("Sqrt",),
     "sub": ("__sub__", "subtract"),
     "T": ("transpose", "t"),
+    "tanh": ("Tanh",),
     "unsqueeze": ("expand_dims",),
     "view": ("reshape",),
 }
@@ -102,6 +110,42 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "max": ("a_max", "max_val", "high", "hi"),
 }
 """A keyword argument, and other names with the same meaning."""
+
+
+ACTIVATIONS = {"relu", "sigmoid", "tanh", "gelu", "silu", "softplus", "softmax"}
+"""What `t.activation("tanh")` may be given."""
+
+ACTIVATES = ("activation", "activate", "apply_activation")
+
+
+def is_op(function: Any) -> bool:
+    """Whether something computes an op: a function, or a class that `op_of` can use."""
+    if not isinstance(function, type):
+        return callable(function)
+    return _is_tensor_class(function) or _has_apply(function) or _makes_functions(function)
+
+
+def op_of(function: Any) -> Any:
+    """Return what computes an op, a function or what a class has in its place.
+
+    Instances of a class with arithmetic are tensors: `Exp(t)`. Another class has a method `apply`,
+    or instances that are called: `tanh()(t)`.
+    """
+    if not isinstance(function, type) or _is_tensor_class(function):
+        return function
+    return attribute_of(function, "apply") or function().__call__
+
+
+def _is_tensor_class(kind: type) -> bool:
+    return hasattr(kind, "__add__")
+
+
+def _has_apply(kind: type) -> bool:
+    return callable(attribute_of(kind, "apply"))
+
+
+def _makes_functions(kind: type) -> bool:
+    return takes_nothing(kind) and any("__call__" in vars(owner) for owner in kind.__mro__)
 
 
 def call_engine(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

@@ -63,6 +63,12 @@ class Dialect:
     """The numbers of axes that a tensor of a foreign engine cannot have."""
 
     @property
+    def stated_kind(self) -> str:
+        """The kind, as a `harness.toml` states it: an engine of two axes is one of matrices."""
+        of_matrices = self.kind == "arrays" and self.refused_ranks == NOT_MATRICES
+        return "matrices" if of_matrices else self.kind or ""
+
+    @property
     def expressions(self) -> dict[str, str]:
         """The Python expressions that are defined, by the name of their field."""
         values = {name: getattr(self, name) for name in EXPRESSIONS}
@@ -73,6 +79,9 @@ class Dialect:
         """Whether the backward pass leaves the gradients in the leaves."""
         return bool(self.gradient) and not re.search(r"\bbefore\b", self.gradient)
 
+
+NOT_MATRICES = (0, 1, 3, 4)
+"""The numbers of axes that an engine of matrices refuses."""
 
 EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "leaf": ("data",),

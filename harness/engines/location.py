@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -38,6 +39,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target: str
     root: str | None = None
     """The folder that it is imported from, such as `src`, if the files do not show it."""
+    kind: Literal["arrays", "matrices", "scalars", "functional"] | None = None
+    """What its tensors hold: arrays of any number of axes, or of two, or single numbers; or that it
+    transforms functions."""
     leaf: str | None = None
     data: str | None = None
     grad: str | None = None

@@ -17,7 +17,7 @@ from harness.core.errors import EnvironmentProblem
 from harness.core.run import FailureOrigin
 from harness.core.vocabulary import Lack, Phase
 from harness.engines import SETTINGS
-from harness.engines.engine import Dialect, Engine
+from harness.engines.engine import NOT_MATRICES, Dialect, Engine
 from harness.engines.location import Target, locate
 from harness.engines.survey import Reducer, Survey, SurveyStep
 from harness.engines.survey.forms import FUNCTIONAL
@@ -87,7 +87,10 @@ def explore(name: str | Path, cache: Cache, conventions: Conventions) -> Explora
 
 def _stated_dialect(target: Target) -> Dialect:
     settings = target.settings
+    kind = settings.kind
     return Dialect(
+        kind="arrays" if kind == "matrices" else kind,
+        refused_ranks=NOT_MATRICES if kind == "matrices" else (),
         module=target.module,
         leaf=settings.leaf or "",
         value=settings.data or "",
@@ -183,11 +186,13 @@ def _expressions_remedy(step: SurveyStep) -> str:
             '`requires_grad=True`, and `data = "t.data"`, which reads its data'
         )
     return (
-        f"keep `leaf = {_text(found.leaf)}` and `data = {_text(found.value)}`, which work, and "
-        'write `backward = "t.backward(cotangent)"`, which starts the backward pass at an output, '
-        'and `grad = "t.grad"`; or, if a function returns the gradients, only '
-        '`backward = "gradients(t, leaves)"`, and `functions = ["its_module"]` if it is in '
-        "another file"
+        "write the expression that runs the backward pass from an output `t`, as in "
+        '`backward = "t.backward(cotangent)"`, in `backward = "gradients(t, leaves)"` if a '
+        'function returns the gradients, or in `backward = "[walk(end, visit) for end in '
+        '[t * Constant(cotangent)] for visit in (Clear(), Pull())]"` if it takes several calls. '
+        f"`leaf = {_text(found.leaf)}` and `data = {_text(found.value)}`, which work, may be left "
+        'out; write `grad = "t.grad"` only if it is not found, and `functions = ["its_module"]` if '
+        "a function is in another file"
     )
 
 

@@ -116,11 +116,15 @@ class Probe:
 
     @property
     def is_arithmetic(self) -> bool:
-        """Whether it computes one output from its leaves with nothing but `+ - * / **`."""
+        """Whether it computes one output from its leaves with nothing but `+ - * / **`.
+
+        The helper `_power` of the shared probes is `**` on any engine other than minigrad.
+        """
         operators = ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop
         plain = ast.Name, ast.Constant, ast.expr_context, ast.Return, ast.Assign, ast.Expr
         return self.kind == "gradient" and all(
-            isinstance(node, (*operators, *plain)) and not isinstance(node, ast.MatMult)
+            (isinstance(node, (*operators, *plain)) and not isinstance(node, ast.MatMult))
+            or (isinstance(node, ast.Call) and ast.unparse(node.func) == "_power")
             for node in self._body
         )
 

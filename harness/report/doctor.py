@@ -236,7 +236,7 @@ MOST_LINES = 15
 def _show_summary(console: Screen, diagnosis: Diagnosis, argument: str | None) -> None:
     head, tail = list(_head(diagnosis)), list(_tail(diagnosis, argument))
     room = MOST_LINES - sum(_height(console, row) for row in (*head, *tail))
-    defects = () if diagnosis.doubt else _fitting(console, diagnosis.defects, room)
+    defects = _fitting(console, diagnosis.defects, room)
     for row in (*head, *defects, *tail):
         console.print(row, soft_wrap=isinstance(row, Text))
 
@@ -272,9 +272,8 @@ def _head(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         yield _row("Never runs", some(names, 3))
     if doubt:
         yield _row("Looks wrong", Text(_doubted(doubt), "bold red"))
-        alike = dict.fromkeys(item.break_ for defect in diagnosis.defects for item in defect.alike)
-        if alike:
-            yield _row("Alike", some([f"`{name}`" for name in alike], 4))
+        if diagnosis.alike:
+            yield _row("Alike", some([f"`{name}`" for name in diagnosis.alike], 4))
     elif diagnosis.defects:
         order = ", the most basic first" if len(diagnosis.defects) > 1 else ""
         count = Text(counted(len(diagnosis.defects), "finding"), "bold red")
@@ -312,9 +311,9 @@ def _tail(diagnosis: Diagnosis, argument: str | None) -> Iterator[RenderableType
     )
     name = "" if argument is None else f" {shlex.quote(argument)}"
     option = name and f" --engine{name}"
-    alike = next((item.break_ for defect in diagnosis.defects for item in defect.alike), None)
-    if alike:
-        yield _command("Next", f"harness show {alike}")
+    alike = [item.break_ for defect in diagnosis.defects for item in defect.alike]
+    if first := next(iter([*diagnosis.alike, *alike]), None):
+        yield _command("Next", f"harness show {first}")
     elif diagnosis.usable:
         yield _command("Next", f"harness break {diagnosis.usable[0].break_}{option}")
     yield _command("More", f"harness doctor{name} --all")
@@ -408,6 +407,8 @@ def _show_everything(console: Screen, diagnosis: Diagnosis) -> None:
     _show_probes(console, diagnosis)
     if diagnosis.defects:
         _show_defects(console, diagnosis.defects)
+    elif diagnosis.doubt:
+        console.print(Text(f"Looks wrong: {_doubted(diagnosis.doubt)}\n", "bold red"))
     elif diagnosis.judged:
         console.print(Text("No bug was found in the unbroken engine.\n", "green"))
     _show_breaks(console, diagnosis)

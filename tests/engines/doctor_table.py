@@ -73,7 +73,7 @@ def result(broken: BrokenEngine) -> tuple[str, str]:
         for defect in diagnosis.defects
         for item in defect.alike
         if f"`{item.break_}`" in report
-    ]
+    ] + [name for name in diagnosis.alike if f"`{name}`" in report]
     if broken.page in named:
         return "named", findings
     judged = {

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EnvironmentProblem
+from harness.engines.survey import doubt_of
 from harness.experiment.exploration import Exploration, explore
 from harness.runs.cache import Cache
 from tests.engines.learners.bugs import BUGS, write
@@ -41,6 +42,74 @@ def test_the_bugs_of_learners_load(engine: str, tmp_path: Path) -> None:
         folder.mkdir()
         dialect = loaded(write(folder, engine, bug)).engine.dialect
         assert _calls(dialect) == _calls(clean) or bug.name in _EVADED, bug.name
+
+
+CALLS = {
+    "deferred": (
+        *("scalars", "Quantity(amount=data, label='x')", "t.evaluate()"),
+        *("(lambda t: (t.evaluate(), t.backward()))(t)", "t.adjoint"),
+    ),
+    "set_later": (
+        *("scalars", "(lambda t: (t.set_value(data), t)[-1])(Symbol(name='x'))"),
+        *("t.compute() if t.val is None else t.val", "t.reverse()", "t.der"),
+    ),
+    "no_product": (
+        *("arrays", "Unit(data)", "t.data"),
+        *("((t + Unit(cotangent / 2 - t.data)) ** 2).sum().backward()", "t.grad"),
+    ),
+    "flat_lists": (
+        *("arrays", "Tensor(data)", "np.reshape(t.data.data, t.data.shape)"),
+        "(t * Tensor(cotangent)).sum().backward()",
+        "None if t.grad is None else np.reshape(t.grad.data, t.grad.shape)",
+    ),
+}
+"""Calls that are found only if the parts of one are found together."""
+
+
+@pytest.mark.parametrize("engine", CALLS)
+def test_a_call_is_found_with_all_that_belongs_to_it(engine: str, tmp_path: Path) -> None:
+    found = loaded(write(tmp_path, engine))
+    assert tuple(_calls(found.engine.dialect)) == CALLS[engine]
+    assert set(found.storage.one_op.values()) == {"right"}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['data = "t.amount"'],
+        ['data = "t.evaluate()"', 'backward = "t.backward()"'],
+        ['data = "t.amount"', 'backward = "t.backward()"'],
+    ],
+)
+def test_an_expression_that_is_not_evaluated_makes_the_call_doubtful(
+    tmp_path: Path, lines: list[str]
+) -> None:
+    """Its one-op gradients are right even so: the operands are leaves."""
+    write(tmp_path, "deferred")
+    text = "\n".join(["[engine]", 'target = "deferred.py:Quantity"', *lines])
+    found = loaded(written(tmp_path, text, "harness.toml"))
+    doubt = doubt_of(found.storage.one_op, "scalars")
+    assert doubt is not None
+    assert doubt.kind == "nothing-right"
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [("arrays", ()), ("matrices", (0, 1, 3, 4)), ("scalars", ())],
+)
+def test_the_kind_that_the_user_states_is_used(
+    tmp_path: Path, kind: str, refused: tuple[int, ...]
+) -> None:
+    written(tmp_path, SOUND)
+    text = f'[engine]\ntarget = "engine.py:Tensor"\nkind = "{kind}"\n'
+    dialect = loaded(written(tmp_path, text, "harness.toml")).engine.dialect
+    assert (dialect.stated_kind, dialect.refused_ranks) == (kind, refused)
+
+
+def test_a_factory_of_another_class_makes_no_leaf_of_this_one(tmp_path: Path) -> None:
+    """With a wrong product, the blocks of an engine would otherwise seem to be its tensors."""
+    bug = next(bug for bug in BUGS["flat_lists"] if bug.op == "mul")
+    assert loaded(write(tmp_path, "flat_lists", bug)).engine.dialect.leaf == "Tensor(data)"
 
 
 _EVADED = {"seed ignored"}

@@ -19,6 +19,8 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.calling import (
+    ACTIVATES,
+    ACTIVATIONS,
     ALIASES,
     OPERATORS,
     Unsupported,
@@ -26,7 +28,9 @@ from harness.engines.calling import (
     attributes_of,
     call,
     call_engine,
+    is_op,
     no_operation,
+    op_of,
     parameters_of,
     positional,
 )
@@ -263,14 +267,14 @@ class Adapter(Library):
             functions = [
                 function
                 for module in self._modules
-                if callable(function := attribute_of(module, alias))
+                if is_op(function := attribute_of(module, alias))
                 and not (alias == "T" and isinstance(function, type))
             ]
             if functions:
                 taking = [f for f in functions if set(options) <= (parameters_of(f) or {}).keys()]
                 exported = attribute_of(self._package, alias)
                 candidates = taking or functions
-                return exported if exported in candidates else candidates[0]
+                return op_of(exported if exported in candidates else candidates[0])
         return None
 
     def method(self, native: Any, name: str) -> Any:
@@ -280,6 +284,16 @@ class Adapter(Library):
             if attribute is not None:
                 return attribute
         return None
+
+    def activation(self, native: Any, name: str) -> Callable[..., Any]:
+        """The engine's method that is given the name of an activation: `t.activation("tanh")`.
+
+        Raises Unsupported if it has none.
+        """
+        for verb in ACTIVATES if name in ACTIVATIONS else ():
+            if callable(method := self.method(native, verb)):
+                return lambda *args: self.apply(method, (name, *args), {})
+        raise no_operation(name)
 
     def overloads(self, native: Any, symbol: str) -> bool:
         """Whether one of the engine's own tensors overloads an operator."""
@@ -416,7 +430,7 @@ class Tensor:
             raise AttributeError(name)
         function, tensors = self._bound(name)
         if function is None:
-            raise no_operation(name)
+            return self.adapter.activation(self.native, name)
         if not callable(function):
             return self.adapter.wrap(function)
 

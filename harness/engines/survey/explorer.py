@@ -155,7 +155,8 @@ class _Explorer:
         self.dialect = chosen.dialect
         changes, dtype = self._apart(Phase.TENSORS, self._storage, tuple[list[ShapeChange], str])
         refused = tuple(len(change.shape) for change in changes if change.stored is None)
-        self.dialect = replace(self.dialect, refused_ranks=refused)
+        stated = self.task.dialect.refused_ranks
+        self.dialect = replace(self.dialect, refused_ranks=stated or refused)
         return SurveyStep(
             Phase.TENSORS,
             self.dialect,

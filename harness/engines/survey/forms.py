@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
@@ -16,10 +17,10 @@ from harness.engines.calling import (
     attributes_of,
     parameters_of,
     positional,
-    takes_nothing,
 )
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
+from harness.engines.survey.leaves import GRADIENT, evaluates, ordinary_names, takes_data
 
 USUAL = ("Tensor", "Variable", "Value", "Var", "Node", "Parameter", "Array", "Matrix", "Scalar")
 ARRAY_ATTRIBUTES = ("shape", "sum", "reshape", "T", "transpose", "__matmul__", "matmul", "ndim")
@@ -42,14 +43,18 @@ def targets_of(module: ModuleType, is_own: Callable[[Any], bool]) -> list[str]:
             for name, value in vars(module).items()
             if isinstance(value, type) and not str(name).startswith("_") and is_own(value)
         ),
-        key=lambda name: (ranks.get(name, len(ranks)), name),
+        key=lambda name: (
+            ranks.get(name, len(ranks)),
+            not takes_data(getattr(module, name)),
+            name,
+        ),
     )
 
     def those(accepts: Callable[[type], bool]) -> list[str]:
         return [name for name in classes if accepts(getattr(module, name))]
 
     names = [
-        *those(lambda kind: any(not m.startswith("_") for m in _backward_methods(kind))),
+        *those(lambda kind: any(not m.startswith("_") for m in named_backward(kind))),
         *(name for name in FUNCTIONAL if callable(attribute_of(module, name))),
         *those(lambda kind: hasattr(kind, "__add__") or hasattr(kind, "__mul__")),
         *(classes if _differentiating([module.__name__]) else ()),
@@ -59,23 +64,17 @@ def targets_of(module: ModuleType, is_own: Callable[[Any], bool]) -> list[str]:
 
 def backward_methods(target: Any) -> list[str]:
     """The methods that may run the backward pass, the likeliest first."""
-    return _backward_methods(target) or [
-        name for name in _public_or_private(target) if re.search(r"back|grad", name)
+    return named_backward(target) or [
+        name for name in ordinary_names(target) if re.search(r"back|grad|^_?reverse", name)
     ]
 
 
-def _backward_methods(target: Any) -> list[str]:
+def named_backward(target: Any) -> list[str]:
+    """The methods whose names say that they run a backward pass."""
     likely = [
-        name
-        for name in _public_or_private(target)
-        if re.search(r"backward|backprop|backpass", name)
+        name for name in ordinary_names(target) if re.search(r"backward|backprop|backpass", name)
     ]
     return sorted(likely, key=lambda name: (name != "backward", name.startswith("_"), name))
-
-
-def _public_or_private(target: Any) -> list[str]:
-    """The names of all attributes except special ones."""
-    return [name for name in attributes_of(target) if not name.startswith("__")]
 
 
 _MISNAMED = {
@@ -103,67 +102,6 @@ def misnamed_operators(target: Any) -> dict[str, str]:
     }
 
 
-# ----- Data and gradients -----
-
-
-def values(declared: str, t: Any) -> list[str]:
-    """Return expressions that may read the data of tensor `t`."""
-    if declared:
-        return [declared]
-    usual = ["data", "value", "val", "array", "values", "_data", "_value", "item()", "numpy()"]
-    usual += ["tolist()"]
-    forms = [f"t.{name}" for name in usual if hasattr(t, name.removesuffix("()"))]
-    own = vars(t) if hasattr(t, "__dict__") else {}
-    forms += [f"t.{name}" for name in own if f"t.{name}" not in forms]
-    return [*forms, *(f"{form}.data" for form in forms[:3])]
-
-
-_GRADIENT = re.compile("grad|adj|deriv|cotan")
-
-
-def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]:
-    """Return expressions that may read the gradient of leaf `t` after a backward pass.
-
-    If no attribute has a usual name, they are those that differ from `fresh`, a leaf that took part
-    in no backward pass.
-    """
-    if declared:
-        return [declared]
-    short = value.removeprefix("t.").strip("_")
-    likely = re.compile(rf"{_GRADIENT.pattern}|^_?d_?{re.escape(short)}$|^_?(delta|dout|dx|g)$")
-    own = [name for name in _public_or_private(t) if likely.search(name.lower())]
-    names = sorted(own, key=lambda name: (name != "grad", name.startswith("_"), name))
-    data = value.removeprefix("t")
-    forms = []
-    for name in names or _changed(t, fresh):
-        try:
-            called = callable(getattr(t, name))
-        except Exception:
-            continue
-        if called and (re.search("backward|zero", name) or not takes_nothing(getattr(t, name))):
-            continue
-        gradient = f"t.{name}()" if called else f"t.{name}"
-        forms += [gradient, f"{gradient}{data}"]
-    return forms
-
-
-def _changed(t: Any, fresh: Any) -> list[str]:
-    """The attributes that differ between two tensors of the same data."""
-    own, others = (vars(x) if hasattr(x, "__dict__") else {} for x in (t, fresh))
-    try:
-        return [name for name, value in own.items() if repr(value) != repr(others.get(name))]
-    except Exception:  # a foreign `__repr__` may fail in any way
-        return []
-
-
-def guarded(gradient: str) -> str:
-    """The expression, with a guard if it reads the data of an attribute that may be None."""
-    attribute = re.match(r"(t\.\w+)(?:\.|\()", gradient)
-    if attribute is None or gradient.startswith(f"{attribute[1]}()"):
-        return gradient
-    return f"None if {attribute[1]} is None else {gradient}"
-
-
 # ----- Backward passes -----
 
 
@@ -177,12 +115,12 @@ class BackwardForm:
 
 
 def backward_forms(
-    declared: Dialect, leaf: str, target: Any, modules: list[str]
+    declared: Dialect, leaf: str, target: Any, modules: list[str], readings: list[str]
 ) -> list[BackwardForm]:
     """Return backward passes, the likeliest first.
 
     They start with a cotangent or from a weighted sum, and leave the gradients in the leaves, or
-    return those of given leaves.
+    return those of given leaves. `readings` read the data of a tensor.
     """
     if backward := declared.backward:
         if "leaves" not in names_in(backward):
@@ -190,14 +128,22 @@ def backward_forms(
         moved = "before" in names_in(declared.gradient)
         stored = declared.gradient and not moved
         return [BackwardForm(backward, "moved" if moved else "stored" if stored else "returned")]
-    constants = _constants(leaf)
-    calls = [call for constant in constants for call in _stored(constant, target, modules)]
-    forms = [BackwardForm(call) for call in calls]
-    calls = [call for constant in constants for call in _returned(constant, target, modules)]
+    constants = {constant: _scalars(constant, target, modules) for constant in _constants(leaf)}
+    if not any(constants.values()):
+        constants = {c: _squares(c, target, modules, readings[0]) for c in constants}
+    calls = [
+        call for c, scalars in constants.items() for call in _stored(c, scalars, target, modules)
+    ]
+    forms = [BackwardForm(call) for call in (*calls, *_evaluated(calls, readings))]
+    calls = [
+        call for c, scalars in constants.items() for call in _returned(c, scalars, target, modules)
+    ]
     return list(dict.fromkeys([*forms, *(BackwardForm(call, "returned") for call in calls)]))
 
 
-def backward_of_numbers(declared: Dialect, target: Any, modules: list[str]) -> list[BackwardForm]:
+def backward_of_numbers(
+    declared: Dialect, target: Any, modules: list[str], readings: list[str]
+) -> list[BackwardForm]:
     """Return backward passes of an engine of single numbers, which start with 1."""
     if declared.backward:
         return [BackwardForm(declared.backward)]
@@ -205,19 +151,38 @@ def backward_of_numbers(declared: Dialect, target: Any, modules: list[str]) -> l
     calls += [(_function(name), f"{name}(t", ", ") for name in _differentiating(modules)]
     forms = [f"{start})" for function, start, _ in calls if _takes(function, 1)]
     forms += [f"{start}{comma}1.0)" for function, start, comma in calls if _takes(function, 2)]
-    return list(map(BackwardForm, forms))
+    return [BackwardForm(form) for form in (*forms, *_evaluated(forms, readings))]
+
+
+def _evaluated(calls: Iterable[str], readings: Iterable[str]) -> list[str]:
+    """The calls of methods, each after the output of a lazy engine was evaluated."""
+    methods = filter(evaluates, readings)
+    return [
+        f"(lambda t: ({method}, t.{call.removeprefix(f'{receiver}.')}))({receiver})"
+        for method in methods
+        for call in calls
+        if (receiver := _receiver(call))
+    ]
+
+
+def _receiver(call: str) -> str:
+    """What a method is called on; empty for the call of a function."""
+    function = getattr(ast.parse(call, mode="eval").body, "func", None)
+    ends = getattr(getattr(function, "value", None), "end_col_offset", 0)
+    receiver = call[:ends]
+    return receiver if "t" in names_in(receiver) else ""
 
 
 def computes_on_reading(target: Any, modules: Iterable[str]) -> bool:
     """Whether a method may compute a gradient when it is read, and nothing runs a backward pass."""
     reads = any(_takes(attribute_of(target, name), 1) for name in backward_methods(target))
-    return reads and not _backward_methods(target) and not _differentiating(modules)
+    return reads and not named_backward(target) and not _differentiating(modules)
 
 
 def seeded(t: Any) -> Iterator[str]:
     """Yield assignments of 1 to what may be the gradient of a number like `t`."""
     for name, value in vars(t).items():
-        if _GRADIENT.search(name.lower()) and (value is None or value == 0):
+        if GRADIENT.search(name.lower()) and (value is None or value == 0):
             yield f"setattr(t, {name!r}, 1.0)"
 
 
@@ -236,6 +201,18 @@ def _scalars(constant: str, target: Any, modules: list[str]) -> list[str]:
         *_applied("truediv", "/", divisor, target, modules),
     ]
     return [scalar for output in outputs for scalar in (*_sums(output, target, modules), output)]
+
+
+def _squares(constant: str, target: Any, modules: list[str], value: str) -> list[str]:
+    """What has the cotangent as its derivative in an engine that neither multiplies nor divides.
+
+    It is the square of the output and a constant, whose sum is half of the cotangent.
+    """
+    if not (hasattr(target, "__add__") and hasattr(target, "__pow__")):
+        return []
+    other = substituted(constant, "cotangent", f"(cotangent / 2 - {value})")
+    square = f"((t + {other}) ** 2)"
+    return [*_sums(square, target, modules), square]
 
 
 def _applied(
@@ -275,9 +252,8 @@ def _takes(function: Any, number: int) -> bool:
     return least <= number <= most
 
 
-def _stored(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
+def _stored(constant: str, scalars: list[str], target: Any, modules: list[str]) -> Iterator[str]:
     """Backward passes that leave the gradients in the leaves."""
-    scalars = _scalars(constant, target, modules)
     for name in backward_methods(target):
         method = attribute_of(target, name)
         if _takes(method, 2):
@@ -335,9 +311,8 @@ _DIFFERENTIATES = re.compile(r"back(ward|prop|pass)|grad(s|ients?)?$|derivatives
 _OTHER_PURPOSE = re.compile(r"zero|clip|numer|check|broadcast|no_grad|enable|unary|binary|reset")
 
 
-def _returned(constant: str, target: Any, modules: list[str]) -> Iterator[str]:
+def _returned(constant: str, scalars: list[str], target: Any, modules: list[str]) -> Iterator[str]:
     """Backward passes that return the gradients of given leaves, or those of all by leaf."""
-    scalars = _scalars(constant, target, modules)
     for name in _differentiating(modules):
         function = _function(name)
         if _takes(function, 2):

@@ -8,9 +8,10 @@ Only a candidate with which everything comes out right ends the search early.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from types import ModuleType
 from typing import Any, Literal
 
@@ -18,19 +19,21 @@ import numpy as np
 
 from harness.core.run import NumericArray
 from harness.engines.adapter import open_library
+from harness.engines.calling import attribute_of
 from harness.engines.engine import Dialect
 from harness.engines.survey.attempts import Attempts, Shape, same, sample
 from harness.engines.survey.forms import (
     ARRAY_ATTRIBUTES,
     BackwardForm,
     backward_forms,
+    backward_methods,
     backward_of_numbers,
     computes_on_reading,
+    named_backward,
     pulls,
     seeded,
-    values,
 )
-from harness.engines.survey.leaves import leaves, switched_on
+from harness.engines.survey.leaves import filled, leaves, switched_on, values
 from harness.engines.survey.trial import Bench, Score, Trial, trial_of_pull
 
 Readings = dict[str, list[str]]
@@ -93,28 +96,31 @@ class Search:
     def find(self, modules: dict[str, Any]) -> Candidate | None:
         """Return the candidate with the greatest rank, or None if there is none."""
         forms = leaves(self.dialect.leaf, self.name, self.target, modules)
-        functional = None if inspect.isclass(self.target) else self._best("functional", ())
-        found = [functional] if functional else []
-        shapes = ((shape, self._read(forms, sample(shape))) for shape in SHAPES)
-        shape, readable = next(((s, read) for s, read in shapes if read), (SHAPES[0], {}))
-        arrays = self._best("arrays", self._with_switches(readable, shape), shape)
+        kind, found = self.dialect.kind, list[Candidate | None]()
+        arrays = None
+        if kind == "functional" or not (kind or inspect.isclass(self.target)):
+            found.append(self._best("functional", ()))
+        if kind in (None, "arrays"):
+            accepted = [shape for shape in SHAPES if len(shape) not in self.dialect.refused_ranks]
+            shapes = ((shape, self._read(forms, sample(shape))) for shape in accepted)
+            shape, readable = next(((s, read) for s, read in shapes if read), (accepted[0], {}))
+            arrays = self._best("arrays", self._with_switches(readable, shape), shape)
         if arrays:
-            arrays = replace(arrays, likely=self._is_of_arrays(arrays))
+            arrays = replace(arrays, likely=bool(kind) or self._is_of_arrays(arrays))
             found.append(arrays)
-        if not (arrays and arrays.likely and arrays.works):
+        if kind in (None, "scalars") and not (arrays and arrays.likely and arrays.works):
             likely = not any(hasattr(self.target, name) for name in ARRAY_ATTRIBUTES)
             numbers = self._best("scalars", self._read(forms, 3.0).items())
-            if numbers:
-                found.append(replace(numbers, likely=likely))
-        return max(found, key=lambda candidate: candidate.rank, default=self._declared())
+            found.append(numbers and replace(numbers, likely=bool(kind) or likely))
+        candidates = [candidate for candidate in found if candidate]
+        return max(candidates, key=lambda candidate: candidate.rank, default=self._declared())
 
     def _declared(self) -> Candidate | None:
         """What the settings declare, if it suffices, although nothing works with it."""
         if not (self.dialect.leaf and self.dialect.backward):
             return None
-        kind: DialectKind = (
-            "arrays" if any(hasattr(self.target, name) for name in ARRAY_ATTRIBUTES) else "scalars"
-        )
+        of_arrays = any(hasattr(self.target, name) for name in ARRAY_ATTRIBUTES)
+        kind: DialectKind = self.dialect.kind or ("arrays" if of_arrays else "scalars")
         value, gradient = self.dialect.value or "t.data", self.dialect.gradient or "t.grad"
         nothing = Trial(Score(), {}, value, self.dialect.backward, gradient)
         return Candidate(self._dialect(self.dialect.leaf, nothing, kind), nothing, SHAPES[0])
@@ -151,18 +157,35 @@ class Search:
             if not self.closest.value:
                 self.closest = replace(self.dialect, leaf=leaf, value=readings[0])
             bench = Bench(self.attempts, self.dialect, self.module, leaf, readings, shape, numbers)
-            for form in self._forms(leaf, kind):
+            for form in self._forms(leaf, readings, kind, shape):
                 if trial := self._tried(form.expression, partial(bench.trial, form)):
                     yield Candidate(self._dialect(leaf, trial, kind), trial, shape)
 
-    def _forms(self, leaf: str, kind: DialectKind) -> Iterator[BackwardForm]:
+    def _forms(
+        self, leaf: str, readings: list[str], kind: DialectKind, shape: Shape
+    ) -> Iterator[BackwardForm]:
+        target = self._receiver(leaf, 3.0 if kind == "scalars" else sample(shape))
+        find = backward_of_numbers if kind == "scalars" else partial(backward_forms, leaf=leaf)
+        yield from find(self.dialect, target=target, modules=self.functions, readings=readings)
         if kind != "scalars":
-            yield from backward_forms(self.dialect, leaf, self.target, self.functions)
             return
-        yield from backward_of_numbers(self.dialect, self.target, self.functions)
-        if not self.dialect.backward and computes_on_reading(self.target, self.functions):
+        if not self.dialect.backward and computes_on_reading(target, self.functions):
             seeds = self._apart(leaf, lambda: seeded(self.attempts.value(leaf, data=3.0))) or []
             yield from map(BackwardForm, seeds)
+
+    def _receiver(self, leaf: str, x: Any) -> Any:
+        """The class that runs the backward pass: that of results, if leaves have no such method."""
+        if self.dialect.backward or named_backward(self.target):
+            return self.target
+        module, *names = self._apart(leaf, partial(self._class_of_results, leaf, x)) or [""]
+        found = reduce(attribute_of, names, sys.modules.get(module))
+        return found if isinstance(found, type) and backward_methods(found) else self.target
+
+    def _class_of_results(self, leaf: str, x: Any) -> list[str]:
+        t = self.attempts.value(leaf, data=x if isinstance(x, float) else x.copy())
+        results = (self.attempts.value(op, t=t) for op in ("t + t", "t * t"))
+        kind = next((type(result) for result in results if result is not None), type(None))
+        return [kind.__module__, *kind.__qualname__.split(".")]
 
     def _tried(self, what: str, work: Callable[[], Trial]) -> Trial | None:
         return self.attempts.apart(what, work, Trial) if self.attempts.may_go_on else None
@@ -204,11 +227,17 @@ class Search:
     def _readings(self, leaf: str, x: Any) -> list[str]:
         """The expressions that read `x` from the leaf; a declared one even if it does not."""
         t = self.attempts.value(leaf, data=x if isinstance(x, float) else x.copy())
-        if t is None:
+        if t is None or not self._is_of_target(t):
             return []
         forms = values(self.dialect.value, t)
         read = [form for form in forms if same(self.attempts.value(form, t=t), np.asarray(x))]
-        return read or (forms if self.dialect.value else [])
+        return filled(read) or (forms if self.dialect.value else [])
+
+    def _is_of_target(self, t: Any) -> bool:
+        """Whether a leaf belongs to the class; a factory may make tensors of another one."""
+        if self.dialect.leaf or not inspect.isclass(self.target):
+            return True
+        return bool(set(type(t).__mro__) & set(self.target.__mro__) - {object})
 
     def _apart(self, what: str, work: Callable[[], Any]) -> list[str] | None:
         return self.attempts.apart(what, lambda: list(work() or []), list[str])

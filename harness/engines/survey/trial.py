@@ -6,6 +6,7 @@ those that scale with the cotangent, then any that are not zero, then a backward
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,8 @@ from harness.engines.adapter.arrays import Adapter, Tensor
 from harness.engines.engine import Dialect
 from harness.engines.library import names_in, substituted
 from harness.engines.survey.attempts import Attempts, Shape, same
-from harness.engines.survey.forms import BackwardForm, gradients, guarded
+from harness.engines.survey.forms import BackwardForm
+from harness.engines.survey.leaves import computes, gradients, guarded
 
 Slopes = tuple[Any, ...]
 """The derivatives of a probe with respect to `t`, and to `u` if the probe uses it."""
@@ -38,6 +40,7 @@ ONE_OP: dict[str, Callable[[Any, Any], Slopes]] = {
     "t + 3.0": lambda x, _: (1 + 0 * x,),
     "t ** 2": lambda x, _: (2 * x,),
     "t ** u": lambda x, y: (y * x ** (y - 1), x**y * np.log(x)),
+    "(t + 3.0) * u": lambda x, y: (y, x + 3),
     "t.exp()": lambda x, _: (np.exp(x),),
     "t.tanh()": lambda x, _: (1 - np.tanh(x) ** 2,),
     "t.relu()": lambda x, _: ((x > 0) + 0 * x,),
@@ -48,11 +51,18 @@ They are computed as the harness's probes are: where an engine has no operator, 
 function.
 """
 
+_DEEP = "(t + 3.0) * u"
+"""A probe in which the gradient of `u` is another result: wrong if that was not evaluated."""
+
 _POSITIVE = {"t ** u"}
 """The probes whose leaves are positive."""
 
 _ENOUGH = 3
 """A backward pass that fails on this many probes is not tried on others."""
+
+_OUTPUTS = 2
+"""If at least this many outputs were read, and none rightly, no gradient counts: it was computed
+from other numbers, as in a lazy engine that was not asked to evaluate."""
 
 _CALLED = 2
 _REFUSALS = (TypeError, AttributeError, AssertionError)
@@ -119,17 +129,18 @@ class Bench:
     numbers: bool = False
     """Whether a leaf holds one number, and the backward pass takes no cotangent."""
 
-    def trial(self, form: BackwardForm, probes: Sequence[str] = tuple(ONE_OP)) -> Trial:
+    def trial(self, form: BackwardForm) -> Trial:
         """Try a backward pass on each probe; the gradient is read as most probes allow."""
         outcomes: dict[str, dict[Reading, str]] = {}
         failures: dict[str, str] = {}
+        computed, unevaluated = defaultdict[str, list[bool]](list), list[Reading]()
         called = 0
-        for probe in probes:
+        for probe in ONE_OP:
             if len(failures) >= _ENOUGH and not outcomes and called < _CALLED:
                 break
             weights = self._weights(probe)
             try:
-                found = self._gradients(form, probe, weights)
+                found = self._gradients(form, probe, weights, computed)
             except _NotComputed:
                 continue
             except BaseException as error:
@@ -144,8 +155,20 @@ class Bench:
                 reading: "right" if _all_same(items, expected) else _filled(items)
                 for reading, items in found.items()
             }
+            if probe == _DEEP:
+                unevaluated = [
+                    reading
+                    for reading, items in found.items()
+                    if computes(reading[0])
+                    and outcomes.get("t * u", {}).get(reading) == "right"
+                    and not same(items[1], expected[1])
+                ]
             if "right" not in outcomes[probe].values():
                 self._mark_scaled(form, probe, found, outcomes[probe])
+        never = {v for v, right in computed.items() if len(right) >= _OUTPUTS and not any(right)}
+        for outcome in outcomes.values():
+            useless = [r for r in outcome if r[0] in never or r in unevaluated]
+            outcome |= dict.fromkeys(useless, "unreadable")
         return _best_reading(outcomes, failures, self._usual(form), called)
 
     def _usual(self, form: BackwardForm) -> Reading:
@@ -162,7 +185,7 @@ class Bench:
         if self.numbers or "filled" not in outcomes.values():
             return
         try:
-            second = self._gradients(form, probe, 2 * self._weights(probe))
+            second = self._gradients(form, probe, 2 * self._weights(probe), defaultdict(list))
         except BaseException:
             return
         for reading in [reading for reading, outcome in outcomes.items() if outcome == "filled"]:
@@ -180,36 +203,63 @@ class Bench:
     def _leaf(self, x: NumericArray) -> Any:
         return self.attempts.value(self.leaf, data=float(x) if self.numbers else x.copy())
 
-    def _gradients(self, form: BackwardForm, probe: str, weights: NumericArray) -> Gradients:
-        """The gradients after one backward pass. Raises _NotComputed without an output."""
+    def _gradients(
+        self,
+        form: BackwardForm,
+        probe: str,
+        weights: NumericArray,
+        computed: dict[str, list[bool]],
+    ) -> Gradients:
+        """The gradients after one backward pass. Raises _NotComputed without an output.
+
+        Whether the output has the right data is noted in `computed`, by the expression that reads
+        it: before the backward pass, or from another output if the expression may compute it.
+        """
         names = ("t", "u") if "u" in names_in(probe) else ("t",)
-        operands = _operands(self.shape, probe)[: len(names)]
-        leaves = list(map(self._leaf, operands))
-        tensors = [Tensor(self._adapter, leaf) for leaf in leaves]
-        output = self.attempts.value(probe, **dict(zip(names, tensors, strict=True)))
-        output = self._adapter.unwrap(output)
-        if output is None or any(leaf is None for leaf in leaves):
-            raise _NotComputed
+        both = dict(zip("tu", _operands(self.shape, probe), strict=True))
+        operands = [both[name] for name in names]
+        leaves, output = self._output(probe, operands)
+        expected = None if "()" in probe else self.attempts.value(probe, **both)
+        readings = self.readings if expected is not None else ()
+        for value in readings:
+            if not computes(value):
+                computed[value].append(same(self.attempts.value(value, t=output), expected))
         arguments = {"t": output, "cotangent": weights.copy(), "leaves": leaves}
         result = self.attempts.evaluate(form.expression, **arguments)
         read = {"stored": self._stored, "returned": self._returned, "moved": self._moved}
-        return dict(read[form.gradients](form.expression, leaves, result, operands))
+        found = dict(read[form.gradients](form.expression, leaves, result, operands))
+        for value in filter(computes, readings):
+            other = self._output(probe, operands)[1]
+            computed[value].append(same(self.attempts.value(value, t=other), expected))
+        return found
+
+    def _output(self, probe: str, operands: Sequence[NumericArray]) -> tuple[list[Any], Any]:
+        """New leaves, and what a probe computes of them. Raises _NotComputed if it fails."""
+        leaves = list(map(self._leaf, operands))
+        tensors = [Tensor(self._adapter, leaf) for leaf in leaves]
+        output = self.attempts.value(probe, **dict(zip("tu", tensors, strict=False)))
+        output = self._adapter.unwrap(output)
+        if output is None or any(leaf is None for leaf in leaves):
+            raise _NotComputed
+        return leaves, output
 
     def _stored(
         self, backward: str, leaves: list[Any], _: Any, operands: Sequence[NumericArray]
     ) -> Iterator[tuple[Reading, list[Any]]]:
         fresh = self._leaf(operands[0])
         for value in self.readings:
+            for leaf in leaves:  # a method that evaluates may also clear the gradient
+                self._read(value, leaf)
             for gradient in gradients(self.dialect.gradient, leaves[0], value, fresh):
                 read = gradient if self.dialect.gradient == gradient else guarded(gradient)
                 yield (value, backward, read), [self._read(read, leaf) for leaf in leaves]
 
-    def _read(self, gradient: str, leaf: Any) -> Any:
-        """A gradient; an object that is not a number if it cannot be read."""
+    def _read(self, expression: str, leaf: Any) -> Any:
+        """A gradient or the data; an object that is not a number if it cannot be read."""
         try:
-            return self.attempts.evaluate(gradient, t=leaf)
+            return self.attempts.evaluate(expression, t=leaf)
         except BaseException as error:
-            self.attempts.note(gradient, error)
+            self.attempts.note(expression, error)
             return error
 
     def _returned(

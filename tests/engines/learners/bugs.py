@@ -40,6 +40,17 @@ class Bug:
     """Where it is: an op, or `accumulate`, `seed`, `order`, `unbroadcast`."""
 
 
+def _evaluated(t: Any) -> Any:
+    t.evaluate()
+    return t
+
+
+def _symbol(m: Any, x: np.ndarray) -> Any:
+    symbol = m.Symbol("x")
+    symbol.set_value(float(x))
+    return symbol
+
+
 def _direct(m: Any, end: Any, weights: np.ndarray) -> None:
     end.backward(weights)
 
@@ -142,6 +153,40 @@ LEARNERS = {
         lambda m, t: t.data,
         _direct,
         lambda leaf: leaf.grad,
+    ),
+    "deferred": Learner(
+        "Quantity",
+        ("add", "sub", "mul", "exp", "shared"),
+        lambda m, x: m.Quantity("x", float(x)),
+        lambda m, t: t.evaluate(),
+        lambda m, t, w: _evaluated(t * float(w)).backward(),
+        lambda leaf: leaf.adjoint,
+        shapes="numbers",
+    ),
+    "set_later": Learner(
+        "Symbol",
+        ("add", "sub", "mul", "tanh", "shared"),
+        lambda m, x: _symbol(m, x),
+        lambda m, t: t.compute(),
+        lambda m, t, w: (t * float(w)).reverse(),
+        lambda leaf: leaf.der,
+        shapes="numbers",
+    ),
+    "no_product": Learner(
+        "Unit",
+        ("add", "sub", "matmul", "pow", "tanh", "sum", "shared result"),
+        lambda m, x: m.Unit(x),
+        lambda m, t: t.data,
+        lambda m, t, w: ((t + m.Unit(w / 2 - t.data)) ** 2).backward(),
+        lambda leaf: leaf.grad,
+    ),
+    "flat_lists": Learner(
+        "Tensor",
+        ("add", "mul", "exp", "sum", "shared"),
+        lambda m, x: m.Tensor(x),
+        lambda m, t: np.reshape(t.data.data, t.data.shape),
+        lambda m, t, w: (t * m.Tensor(w)).backward(),
+        lambda leaf: np.reshape(leaf.grad.data, leaf.grad.shape),
     ),
 }
 
@@ -268,6 +313,39 @@ BUGS = {
             "assigned", "dout if self.grad is None else self.grad + dout", "dout",
             "accumulate",
         ),
+    ),
+    "deferred": (
+        Bug("sign", "return 1.0, -1.0", "return 1.0, 1.0", "sub"),
+        Bug("swapped operands", "b.amount, a.amount", "a.amount, b.amount", "mul"),
+        Bug("operand in place of the result", "(self.amount,)", "(a.amount,)", "exp"),
+        Bug("assigned", "if self.adjoint is None else self.adjoint + adjoint", "", "accumulate"),
+        Bug("no chain rule", "part.backward(slope * adjoint)", "part.backward(slope)", "order"),
+    ),
+    "set_later": (
+        Bug("sign", "(1.0, -1.0)", "(-1.0, 1.0)", "sub"),
+        Bug("swapped operands", "lambda a, b: (b, a)", "lambda a, b: (a, b)", "mul"),
+        Bug("slope of the input", "1 - math.tanh(a) ** 2", "1 - a**2", "tanh"),
+        Bug("assigned", "self.der += part", "self.der = part", "accumulate"),
+        Bug("no chain rule", "x.spread(part * slope)", "x.spread(slope)", "order"),
+    ),
+    "no_product": (
+        Bug("sign", "(g, -g)", "(g, g)", "sub"),
+        Bug("one transpose forgotten", "(g @ b.T, a.T @ g)", "(g @ b.T, a @ g)", "matmul"),
+        Bug("slope of the input", "1 - t * t", "1 - self.data**2", "tanh"),
+        Bug("assigned", "source.grad += narrowed", "source.grad = narrowed", "accumulate"),
+        Bug("stretched axes kept", "if n == 1)", "if n == 0)", "unbroadcast"),
+    ),
+    "flat_lists": (
+        Bug(
+            "own factor", "(g * other.data, g * self.data)", "(g * self.data, g * other.data)",
+            "mul",
+        ),
+        Bug("no chain rule", "lambda g: (g * e,)", "lambda g: (e,)", "exp"),
+        Bug(
+            "assigned", "source.grad = source.grad + part", "source.grad = part", "accumulate"
+        ),
+        Bug("forward order", "in reversed(order)", "in order", "order"),
+        Bug("stretched axes kept", "if n == 1)", "if n == 0)", "unbroadcast"),
     ),
 }  # fmt: skip
 """Five bugs for each engine."""

@@ -132,6 +132,17 @@ STYLES = {
         _steps_of,
         "minimizing.toml",
     ),
+    "visitors": Style(
+        "visitors.py",
+        ("add", "mul", "tanh", "sum", "shared"),
+        lambda m, x: m.Parameter(x),
+        lambda t: t.value,
+        _stored(
+            lambda m, t, w: [m.walk(e, v) for e in [t * w] for v in (m.Clear(), m.Pull())],
+            lambda leaf: leaf.grad,
+        ),
+        "visitors.toml",
+    ),
     "sibling": Style(
         "sibling/lattice/tensor.py",
         ("add", "sub", "mul", "mean", "shared"),

@@ -12,6 +12,11 @@ import pytest
 from harness.engines.adapter import open_library
 from harness.engines.calling import Unsupported, call
 from harness.engines.engine import Dialect
+from harness.experiment.baseline import Baseline
+from harness.experiment.conformance import fit
+from harness.runs.cache import open_cache
+from tests.harness.bundled import CATALOGUE
+from tests.harness.engines.explored import engine_of
 from tests.harness.engines.texts import SCALAR, SOUND, changed
 
 HERE = Dialect(
@@ -319,6 +324,76 @@ def test_a_class_named_t_is_not_the_transpose(opened: Any) -> None:
     library = opened(SOUND.replace("Tensor", "T"), replace(HERE, leaf="T(data)"))
     with pytest.raises(Unsupported, match="`T`"):
         _ = library.leaf(np.ones((2, 3))).T
+
+
+FORMS = """
+
+class tanh:
+    def __call__(self, x):
+        t = np.tanh(x.data)
+        return Tensor(t, (x,), (lambda g: g * (1 - t * t),))
+
+
+class Rule:
+    @classmethod
+    def apply(cls, x):
+        return Tensor(cls.forward(x.data), (x,), (lambda g: cls.backward(g, x.data),))
+
+
+class Exp(Rule):
+    @staticmethod
+    def forward(x):
+        return np.exp(x)
+
+    @staticmethod
+    def backward(g, x):
+        return g * np.exp(x)
+
+
+class Log(Tensor):
+    def __init__(self, x):
+        super().__init__(np.log(x.data), (x,), (lambda g: g / x.data,))
+
+
+class sqrt:
+    def __init__(self, power):
+        self.power = power
+"""
+NAMED = """
+    def activation(self, name):
+        if name != "sigmoid":
+            raise ValueError(name)
+        s = 1 / (1 + np.exp(-self.data))
+        return Tensor(s, (self,), (lambda g: g * s * (1 - s),))
+
+    def __abs__(self):
+        return Tensor(abs(self.data), (self,), (lambda g: g * np.sign(self.data),))
+"""
+OPS = {
+    "tanh": ("t * t", "t"),
+    "exp": ("g * np.exp(x)", "g"),
+    "log": ("g / x.data", "g"),
+    "sigmoid": ("g * s * (1 - s)", "g * s"),
+    "abs-away-from-zero": ("g * np.sign(self.data)", "g"),
+}
+"""Ops that an engine has in another form than a function or a method of their name, and a bug."""
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_an_op_may_be_a_class_the_name_of_an_activation_or_a_builtin(op: str) -> None:
+    probe, baseline = CATALOGUE.shared_probes[op], Baseline(open_cache(), diagnostics=())
+    for bug, verdict in ((), "fits"), ((OPS[op],), "bug"):
+        engine = engine_of(changed(*bug, text=SOUND + NAMED + FORMS))
+        assert fit(engine, [probe], baseline)[op].verdict == verdict
+
+
+def test_a_class_that_is_no_op_is_not_called(opened: Any) -> None:
+    library = opened(SOUND + NAMED + FORMS)
+    t = library.leaf(np.ones(2))
+    with pytest.raises(Unsupported):
+        t.sqrt()
+    with pytest.raises(ValueError, match="gelu"):  # the engine refuses it
+        t.gelu()
 
 
 def test_configured_names_come_first(opened: Any) -> None:

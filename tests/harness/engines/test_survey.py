@@ -55,6 +55,25 @@ def test_what_must_be_passed_is_passed_by_its_name_or_type() -> None:
     ]
 
 
+def test_a_number_is_not_passed_to_a_parameter_of_text() -> None:
+    def maker(variable: str, number: float = 0.0) -> None: ...
+
+    assert forms(maker)[0] == "T(number=data, variable='x')"
+
+
+def test_data_that_is_not_passed_is_set_afterwards() -> None:
+    class Symbol:
+        def __init__(self, name: Any = None) -> None: ...
+
+        def set_value(self, number: float) -> None: ...
+
+    assert leaves("", "S", Symbol, {})[:3] == [
+        "(lambda t: (t.set_value(data), t)[-1])(S(name='x'))",
+        "(lambda t: (t.set_value(data), t)[-1])(S())",
+        "S(data)",
+    ]
+
+
 def test_the_number_of_calls_is_bounded() -> None:
     text = ", ".join(f"flag{i}: bool = False" for i in range(12))
     names: dict[str, Any] = {}

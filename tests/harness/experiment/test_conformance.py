@@ -386,3 +386,43 @@ def test_float32_is_compared_in_float32(baseline: Baseline) -> None:
 def test_a_refusal_that_a_probe_asks_for_is_a_choice(baseline: Baseline) -> None:
     found = verdict(baseline, SOUND, "refuse-target-without-cotangent")
     assert found.verdict == "lacks"
+
+
+POWERS = """
+    def __pow__(self, other):
+        a, b = self, lift(other)
+        rules = (
+            lambda g: fold(g * b.data * a.data ** (b.data - 1), a.data.shape),
+            lambda g: fold(g * a.data**b.data * np.log(np.abs(a.data)), b.data.shape),
+        )
+        return Tensor(a.data**b.data, (a, b), rules)
+
+    def __rpow__(self, other):
+        return lift(other) ** self
+"""
+
+
+LACKS = ["lacks", "lacks"]
+EXPONENTS: dict[str, tuple[tuple[tuple[str, str], ...], list[str]]] = {
+    "right": ((), ["fits", "fits"]),
+    "no gradient": ((("np.log(np.abs(a.data))", "0"),), ["bug", "bug"]),
+    "reversed": ((("lift(other) ** self", "self ** lift(other)"),), ["bug", "fits"]),
+    "no reflected operator": ((("def __rpow__", "def rpow"),), ["lacks", "fits"]),
+    "numbers only": (
+        (("b = self, lift(other)", "b = self, Tensor(float(other))"), ("__rpow__", "rpow")),
+        LACKS,
+    ),
+    "checked": (
+        (("a, b = self", "assert not isinstance(other, Tensor)\n        a, b = self"),),
+        LACKS,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EXPONENTS)
+def test_an_exponent_may_be_a_tensor(baseline: Baseline, case: str) -> None:
+    """Many engines take only numbers as exponents, which is no bug, whatever they raise then."""
+    changes, expected = EXPONENTS[case]
+    text = SOUND + changed(*changes, text=POWERS)
+    found = verdicts(baseline, text, "number-power", "tensor-power")
+    assert [item.verdict for item in found.values()] == expected

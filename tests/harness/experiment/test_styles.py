@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import EnvironmentProblem
 from harness.doctor.diagnosis import settings_of
 from harness.experiment.baseline import Baseline
 from harness.experiment.conformance import fit
@@ -15,6 +16,7 @@ from tests.engines.styles.programs import HERE, STYLES
 from tests.harness.bundled import CATALOGUE, bundled_pages
 from tests.harness.engines.texts import written
 
+ROOT = Path(__file__).parents[3]
 CONVENTIONS = CATALOGUE.conventions
 
 
@@ -92,6 +94,14 @@ KNOWN = {
         ),
         *("returned", "narrow", "SGD.minimize"),
     ),
+    "visitors": Known(
+        (
+            *("Parameter(data)", "t.value", "t.grad"),
+            "[walk(end, visit) for end in [t * Constant(cotangent)] "
+            "for visit in (Clear(), Pull())]",
+        ),
+        *("replaced", "summed_to", "Pull.__call__", STORES),
+    ),
     "sibling": Known(
         ("Tensor(data, requires_grad=True)", "t.data", "t.grad", "t.backward(cotangent)"),
         *("rebound", "sum_to_shape", "", STORES),
@@ -137,6 +147,7 @@ JUDGED = {
     "fixed_rank": {"add-stretched-axis", "mul-stretched-axis", "matmul-2x3-3x4"},
     "returned": {"add-new-axis", "add-column-and-row", "reused-leaf"},
     "minimizing": {"add-new-axis", "matmul-2x3-3x4", "reused-leaf"},
+    "visitors": {"add-new-axis", "square", "reused-leaf"},
     "sibling": {"add-new-axis", "sub", "reused-leaf"},
     "global_graph": {"add-new-axis", "matmul-2x3-3x4", "reused-leaf"},
 }
@@ -151,7 +162,7 @@ def test_probes_can_be_judged_on_a_style(name: str, explored: dict[str, Explorat
     assert {probe: item.verdict for probe, item in fits.items()} == dict.fromkeys(fits, "fits")
 
 
-@pytest.mark.parametrize("name", ["returned", "minimizing", "two_flags", "labelled"])
+@pytest.mark.parametrize("name", ["returned", "minimizing", "visitors", "labelled"])
 def test_the_settings_of_a_style_lead_to_the_same_calls(
     name: str, explored: dict[str, Exploration], tmp_path: Path
 ) -> None:
@@ -160,6 +171,16 @@ def test_the_settings_of_a_style_lead_to_the_same_calls(
     text = settings_of(first).replace(first.target.settings.target, target)
     again = explore(written(tmp_path, text, "harness.toml"), Cache(None), CONVENTIONS)
     assert again.engine.dialect.expressions == first.engine.dialect.expressions
+
+
+def test_the_guide_shows_the_line_of_an_engine_without_a_backward_method() -> None:
+    """It is the one with which the engine is called, and the remedy shows it too."""
+    lines = (HERE / "visitors.toml").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 4
+    assert lines[-1] in (ROOT / "docs" / "your-engine.md").read_text(encoding="utf-8")
+    with pytest.raises(EnvironmentProblem) as caught:
+        explore(HERE / "visitors.py", Cache(None), CONVENTIONS)
+    assert f"`{lines[-1]}`" in caught.value.remedy
 
 
 def test_rules_in_a_table_are_named_by_their_keys(explored: dict[str, Exploration]) -> None:

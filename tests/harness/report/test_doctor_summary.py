@@ -22,7 +22,10 @@ def shown(
 
 def doubtful(found: Diagnosis, outcomes: dict[str, str], kind: str = "arrays") -> Diagnosis:
     """The diagnosis of an engine on which the simplest probes ended like this."""
-    return replace(found, kind=kind, one_op=outcomes, doubt=doubt_of(outcomes, kind))
+    doubt = doubt_of(outcomes, kind)
+    alike = [item.break_ for defect in found.defects for item in defect.alike] if doubt else []
+    defects = [] if doubt else found.defects
+    return replace(found, kind=kind, one_op=outcomes, doubt=doubt, defects=defects, alike=alike)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 20])
@@ -98,6 +101,10 @@ def test_no_op_is_blamed_if_nothing_came_out_right() -> None:
     assert "Alike       `sub-sign`\n" in text
     assert "`op1`" not in text
     assert "Next        harness show sub-sign\n" in text
+    everything = shown(found, everything=True)
+    assert "the gradient of every op" in everything
+    assert "`op1`" not in everything
+    assert "No bug was found" not in everything
 
 
 def test_an_exception_of_the_simplest_probes_casts_doubt_on_the_calls() -> None:
