@@ -334,7 +334,9 @@ def show_probe(console: Screen, probe: Probe) -> None:
         numbers = values[leaf.name]
         text = console.say("numbers of shape {shape}", shape=leaf.shape)
         if numbers.size <= MOST_NUMBERS:
-            text = np.array2string(numbers, precision=4, separator=", ")
+            text = np.array2string(
+                numbers, separator=", ", formatter={"float_kind": "{:.4g}".format}
+            )
         label = f"{leaf.name} = "
         lines = text.replace("\n", "\n" + " " * len(label))
         console.print(Padding(Text(f"{label}{lines}"), (0, 0, 0, 4)))

@@ -258,7 +258,7 @@ def _ask(session: CommandSession, phase: SelfTestPhase, page: str, context: Cont
         session.journal.record(TestAnswer(phase=phase, page=page, right=None))
         return True
     running = Background(lambda _: item.answer(context))
-    _show_question(session, phase, item)
+    _show_question(session, phase, item, context)
     typed = _read_answer(session, item)
     if typed is None:
         return False
@@ -273,18 +273,22 @@ def _ask(session: CommandSession, phase: SelfTestPhase, page: str, context: Cont
     return True
 
 
-def _show_question(session: CommandSession, phase: SelfTestPhase, item: SelfTestQuestion) -> None:
+def _show_question(
+    session: CommandSession, phase: SelfTestPhase, item: SelfTestQuestion, context: Context
+) -> None:
     from harness.cli.prediction import numbered
-    from harness.report.terminal import show_diff
+    from harness.experiment.patching import prepare
+    from harness.report.one_screen import show_surroundings
 
     title = session.translated(item.page).title
     console, say = session.console, session.console.say
     total = session.progress.score(phase)
     place = say("Question {number} of {total}", number=total.asked + 1, total=total.questions)
     console.print(Text.assemble((place, "bold"), f"  {title}"))
-    texts = [change.text.rstrip() for change in item.page.diffs("minigrad")]
-    show_diff(console, "\n".join(texts), ())
-    console.print(Text(f"\n{item.probe.name}: {say(item.question.question)}"))
+    with session.busy():
+        change = prepare(item.page, session.catalogue, context.engine)
+    show_surroundings(console, change)
+    console.print(Text(f"{item.probe.name}: {say(item.question.question)}"))
     for choice in numbered(item.question.choices, say):
         console.print(Text(f"  {choice}"))
 

@@ -338,8 +338,9 @@ def _minigrad(pages_of: SlipPages, say: Language) -> Step:
         Code(f"{rule}\n{primer.rule_of_mul()}\n"),
         Prose(
             say(
-                "One word is new: `unbroadcast` gives the gradient its operand's shape, if "
-                "the operands are arrays of different shapes."
+                "Three words are new. minigrad calls a rule `vjp`, and the gradients that it "
+                "returns `Cotangents`; `unbroadcast` gives a gradient its operand's shape, if the "
+                "operands are arrays of different shapes."
             )
         ),
     ]
