@@ -6,6 +6,10 @@ It runs the suites in `tests/suites` on both engines, and records the numbers th
 have looked at: data and gradient of every tensor that they create or receive, after every backward
 pass, step and test. If such a number is wrong, an assertion on these inputs kills the break, and
 the reason must be "assertion". If none is, only other inputs do, and it must be "inputs".
+
+Then the same tests run with other inputs (see `tests.other_inputs`), which lack a property that the
+reason names; if it names none, with every kind of other inputs. A reason is confirmed if a test
+fails that passes on the engine without the break, or could see a wrong number.
 """
 
 from __future__ import annotations
@@ -14,7 +18,9 @@ import os
 import pickle
 import random
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,9 +29,11 @@ import pytest
 from harness.core.rounding import wrong_entries
 from harness.engines.engine import find_engine
 from harness.engines.loading import find_in_memory
-from harness.grade.mutants import mutants
+from harness.grade.mutants import Mutant, mutants
+from harness.grade.running import fix_hypothesis
 from harness.runs.cache import open_cache
 from tests.harness.bundled import CATALOGUE
+from tests.other_inputs import CHANGES, NEGATING, Change, install, variants
 from tests.suite_tables import results_of
 from tests.suites import ROOT, SUITES, Suite
 
@@ -34,12 +42,15 @@ Snapshot = list[tuple[str, Any]]
 
 
 class Watcher:
-    """A plugin that records what tests could look at."""
+    """A plugin that records what tests could look at, and which of them pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, other: tuple[Change, int] | None = None) -> None:
         self.seen: dict[str, Snapshot] = {}
+        self.failed: set[str] = set()
+        self.other = other
         self.tensors: list[Any] = []
         self.events: Snapshot = []
+        self.restart: Callable[[], None] = lambda: None
 
     def watch(self, kind: type, method: str) -> None:
         """Take a snapshot after each call that a test makes."""
@@ -57,6 +68,8 @@ class Watcher:
         from minigrad import optim
         from minigrad.tensor import Tensor
 
+        if self.other is not None:
+            self.restart = install(*self.other)
         fill = Tensor._fill
 
         def filled(tensor: Any, *arguments: Any, **options: Any) -> None:
@@ -77,10 +90,15 @@ class Watcher:
             grad = tensor.grad
             self.events.append((f"{where}: gradient {i}", None if grad is None else np.array(grad)))
 
+    def pytest_collection(self) -> None:
+        """Let Hypothesis draw the same examples on both engines."""
+        fix_hypothesis()
+
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         """Record what a test could see."""
         self.events = []
+        self.restart()
         yield
         self.snapshot("end")
         outputs = [t for t in self.tensors if t.op]
@@ -88,9 +106,27 @@ class Watcher:
         self.events += [(OUTPUT, None if t.grad is None else np.array(t.grad)) for t in outputs]
         self.seen[item.nodeid] = self.events
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test that fails."""
+        if report.failed:
+            self.failed.add(report.nodeid)
 
-def watched(suite: Suite, texts: Mapping[str, str]) -> dict[str, Snapshot]:
-    """Return what the tests of a suite could see on an engine with these files changed."""
+
+@dataclass(frozen=True)
+class Watched:
+    """What the tests of a suite could see on an engine, and which of them fail there."""
+
+    seen: Mapping[str, Snapshot]
+    failed: Collection[str]
+
+
+def watched(
+    suite: Suite,
+    texts: Mapping[str, str],
+    tests: Sequence[str] = (),
+    other: tuple[Change, int] | None = None,
+) -> Watched:
+    """Run tests of a suite on an engine with these files changed, perhaps with other inputs."""
     read, write = os.pipe()
     if not (child := os.fork()):
         os.close(read)
@@ -98,20 +134,26 @@ def watched(suite: Suite, texts: Mapping[str, str]) -> dict[str, Snapshot]:
         try:
             engine = find_engine()
             find_in_memory(engine.root, {**engine.sources, **texts})
-            watcher = Watcher()
+            watcher = Watcher(other)
             watcher.start()
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            pytest.main([*suite.arguments, "-p", "no:randomly"], plugins=[watcher])
+            options = suite.arguments[len(suite.paths) :]
+            chosen = [*(tests or suite.paths), *options, "-p", "no:randomly"]
+            pytest.main(chosen, plugins=[watcher])
             with os.fdopen(write, "wb") as pipe:
-                pickle.dump(watcher.seen, pipe)
+                pickle.dump(Watched(watcher.seen, watcher.failed), pipe)
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         data = pipe.read()
     os.waitpid(child, 0)
-    found: dict[str, Snapshot] = pickle.loads(data)
+    if not data:
+        raise RuntimeError("the process that runs the tests has ended early")
+    found: Watched = pickle.loads(data)
     return found
 
 
@@ -143,6 +185,52 @@ OUTPUT = "a result"
 DEFAULTS = ("0", "40", "all")
 
 
+@dataclass(frozen=True)
+class Confirmation:
+    """What other inputs show of a survivor that the inputs are said to hide."""
+
+    change: str
+    """The change of the inputs; empty if none shows anything."""
+    is_named: bool
+    """Whether the reason names properties that can be changed, so that only these were."""
+    is_killed: bool
+    """Whether a test fails that passes on the engine without a break, with the same inputs.
+    Otherwise, tests could see a wrong number."""
+
+    def __str__(self) -> str:
+        how = "killed by its own tests" if self.is_killed else "a wrong number can be seen"
+        named = "named" if self.is_named else "not named"
+        return f"{named}; {self.change}: {how}" if self.change else f"{named}; not confirmed"
+
+
+def confirmation(suite: Suite, result: Mapping[str, Any], mutant: Mutant) -> Confirmation:
+    """Change the inputs until a test fails or can see a wrong number.
+
+    If the reason names properties that can be changed, only these are.
+    """
+    kinds = [one["kind"] for one in result["reason"]["common"]]
+    named = [change for kind in kinds for change in NEGATING.get(kind, ())]
+    tests, visible = result["reached_by"], Confirmation("", bool(named), False)
+    for change in dict.fromkeys(named or CHANGES):
+        for other in variants(change):
+            clean = watched(suite, {}, tests, other)
+            broken = watched(suite, mutant.files.texts, tests, other)
+            if (clean.seen.keys() - clean.failed) & set(broken.failed):
+                return Confirmation(change, bool(named), True)
+            if not visible.change and places_of(clean, broken):
+                visible = Confirmation(change, bool(named), False)
+    return visible
+
+
+def places_of(clean: Watched, broken: Watched) -> dict[str, str]:
+    """Return the first number that tests could see to be wrong, by test."""
+    return {
+        test: place
+        for test, seen in clean.seen.items()
+        if (place := difference(seen, broken.seen.get(test, [])))
+    }
+
+
 def main(seed: int, number: int, selection: str) -> None:
     """Draw survivors, and print those whose reason does not agree with what tests could see."""
     drawn, survivors = random.Random(seed), []
@@ -152,24 +240,27 @@ def main(seed: int, number: int, selection: str) -> None:
                 survivors.append((suite, result))
     os.chdir(ROOT)
     agreeing, chosen = 0, drawn.sample(survivors, min(number, len(survivors)))
-    clean: dict[str, dict[str, Snapshot]] = {}
+    confirmed: list[Confirmation] = []
     for suite, result in chosen:
         page = CATALOGUE.page(result["break"])
         (mutant,) = mutants([page], find_engine(), open_cache())
-        if suite.name not in clean:
-            clean[suite.name] = watched(suite, {})
-        broken = watched(suite, mutant.files.texts)
-        places = {
-            test: place
-            for test, seen in clean[suite.name].items()
-            if (place := difference(seen, broken.get(test, [])))
-        }
+        tests = result["reached_by"]
+        places = places_of(watched(suite, {}, tests), watched(suite, mutant.files.texts, tests))
         expected = "assertion" if places else "inputs"
         kind = result["reason"]["kind"]
         agreeing += kind == expected
+        what: object = next(iter(places.items()), "")
+        if kind == expected == "inputs":
+            confirmed.append(confirmation(suite, result, mutant))
+            what = confirmed[-1]
         mark = "ok " if kind == expected else "NOT"
-        print(mark, suite.name, result["break"], kind, next(iter(places.items()), ""), flush=True)
+        print(mark, suite.name, result["break"], kind, what, flush=True)
     print(f"{agreeing} of {len(chosen)} reasons agree; {len(survivors)} survivors")
+    for is_named in (True, False):
+        some = [one for one in confirmed if one.is_named == is_named]
+        visible, killed = sum(bool(one.change) for one in some), sum(one.is_killed for one in some)
+        what = "name a property" if is_named else "name none"
+        print(f"inputs: {len(some)} {what}; other inputs confirm {visible}, and kill {killed}")
 
 
 if __name__ == "__main__":

@@ -445,7 +445,7 @@ def _compare(suite: _Suite, comparer: Comparer, run: RunRequest, pipe: int) -> N
         if comparer.result.wrong_test is not None:  # this fork is ended when it is read
             _report(pipe, Compared(comparer.result))
 
-    failing = suite.tests.run(run.tests, stop=False, around=compared)
+    failing = suite.tests.run(run.tests, stop=False, around=compared, until=comparer.is_decided)
     _report(pipe, Compared(comparison_of(comparer, failing)))
 
 

@@ -41,11 +41,12 @@ def run_in_order(
     *,
     stop: bool,
     around: Callable[[int], AbstractContextManager[object]] = nullcontext,
+    until: Callable[[], bool] = bool,
 ) -> Iterator[int]:
     """Run the tests in this order, each in its context; yield those that fail.
 
-    With `stop`, the first one that fails is the last one. `outcomes` must have been registered,
-    preferably before the process was forked.
+    With `stop`, the first one that fails is the last one; so is the one after which `until` is
+    true. `outcomes` must have been registered, preferably before the process was forked.
     """
     for position, index in enumerate(order):
         if stop:
@@ -57,6 +58,8 @@ def run_in_order(
             yield index
             if stop:
                 return
+        if until():
+            return
 
 
 def locate(items: Iterable[pytest.Item]) -> None:
@@ -354,6 +357,7 @@ class CollectedSuite:
         *,
         stop: bool,
         around: Callable[[int], AbstractContextManager[object]] = nullcontext,
+        until: Callable[[], bool] = bool,
     ) -> Iterator[int]:
         """In a fork: run the tests with these numbers; see `run_in_order`."""
-        return run_in_order(self.outcomes, self.items, order, stop=stop, around=around)
+        return run_in_order(self.outcomes, self.items, order, stop=stop, around=around, until=until)

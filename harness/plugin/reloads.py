@@ -22,8 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -36,13 +35,11 @@ from harness.engines.engine import Engine
 from harness.engines.loading import find_in_memory
 from harness.grade.mutants import PatchedFiles
 from harness.grade.reach import CALLS, Code
-from harness.grade.running import Outcomes, be_silent, run_in_order, warm_hypothesis
+from harness.grade.running import Outcomes, be_silent, comparison_of, run_in_order, warm_hypothesis
 from harness.plugin import PATCHED
 from harness.plugin.runners import (
-    Around,
     BreakOutcome,
     TimeLimit,
-    compare_calls,
     import_all,
     open_comparer,
     outcome_in_fork,
@@ -147,16 +144,18 @@ def _run(session: pytest.Session, code: Code, reload: Reload) -> BreakOutcome:
     session.config.pluginmanager.register(outcomes)
     numbers = {place: reload.tests[items[place].nodeid] for place in order}
 
-    def run(around: Around = nullcontext, *, stop: bool = False) -> Iterator[int]:
-        """Run the tests; yield the numbers of those that fail."""
-        failed = run_in_order(
-            outcomes, items, order, stop=stop, around=lambda place: around(numbers[place])
-        )
-        return (numbers[place] for place in failed)
-
-    if comparer is not None:
-        return compare_calls((), comparer, run)
-    return BreakOutcome(failed=list(run(stop=reload.stop)))
+    if comparer is None:
+        failed = run_in_order(outcomes, items, order, stop=reload.stop)
+        return BreakOutcome(failed=[numbers[place] for place in failed])
+    failing = run_in_order(
+        outcomes,
+        items,
+        order,
+        stop=False,
+        around=lambda place: comparer.during(numbers[place]),
+        until=comparer.is_decided,
+    )
+    return BreakOutcome(comparison=comparison_of(comparer, failing))
 
 
 # ----- A fresh process -----

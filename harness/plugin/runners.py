@@ -35,9 +35,6 @@ from harness.sandbox.signals import terminate
 if TYPE_CHECKING:
     from harness.runs.comparison import CallComparison, Comparer
 
-Around = Callable[[int], contextlib.AbstractContextManager[object]]
-"""Returns the context in which a test is run, by its number."""
-
 
 @dataclass(frozen=True)
 class Reach:
@@ -216,9 +213,10 @@ def _answer(suite: CollectedSuite, tests: _PassingTests, request: Request) -> Br
         be_silent(suite.items[0].config)
         if request.compare:
             comparer = open_comparer()
-            return compare_calls(
-                reached, comparer, lambda around: suite.run(order, stop=False, around=around)
+            failing = suite.run(
+                order, stop=False, around=comparer.during, until=comparer.is_decided
             )
+            return BreakOutcome(reached, comparison=comparison_of(comparer, failing))
         return BreakOutcome(reached, list(suite.run(order, stop=request.stop)))
 
     taken = tests.taken
@@ -227,13 +225,6 @@ def _answer(suite: CollectedSuite, tests: _PassingTests, request: Request) -> Br
         times * (PATIENCE + 20 * taken.seconds), times * (CPU_PATIENCE + 20 * taken.cpu_seconds)
     )
     return outcome_in_fork(run, limit)
-
-
-def compare_calls(
-    reached: Sequence[int], comparer: Comparer, run: Callable[[Around], Iterator[int]]
-) -> BreakOutcome:
-    """Run tests in a fork, and compare the calls of changed functions until one is wrong."""
-    return BreakOutcome(reached, comparison=comparison_of(comparer, run(comparer.during)))
 
 
 def open_comparer() -> Comparer:

@@ -146,6 +146,14 @@ class Comparer:
         setattr(builtins, COMPARE, self.call)
         setattr(builtins, CHANGED, self._version)
 
+    def is_decided(self) -> bool:
+        """Whether more calls cannot change the result."""
+        return self.result.wrong_test is not None or self._is_full()
+
+    def _is_full(self) -> bool:
+        """Whether there was another call after those that can be measured."""
+        return self.result.more and self.result.calls >= MOST_CALLS
+
     def _version(self) -> bool:
         """Return which version runs, where the two differ."""
         self._has_run = True
@@ -186,7 +194,8 @@ class Comparer:
                 self._has_run = False
                 clean = call.run_clean(sides)
                 is_idle = role == "changed" and not self._has_run
-                common = call.facts()
+                # Once calls have nothing in common, they never will.
+                common = call.facts() if self.result.common != set() else set()
                 if is_idle:
                     common = {NOT_RUN, *(fact for fact in common if fact[0] == "none")}
                 reveals = call.reveals(sides, clean)
@@ -444,6 +453,8 @@ class _Call:
         if self.role == "forward":  # what it saves shows in the rule
             return set()
         done.written |= {name for name in clean.numbers if not name.startswith("returned")}
+        if done.calls >= MOST_TRIES:
+            return set()
         done.counts |= {
             label
             for name, value in {**self.arguments, **closure(self.body)}.items()
@@ -451,8 +462,6 @@ class _Call:
             for label, part in arrays_in(value, name)
             if label not in self.cotangents and copied(part).dtype.kind in "iu"
         }
-        if done.calls >= MOST_TRIES:
-            return set()
         found: set[Variation] = set()
         for kind in VARIATIONS:
             if kind not in done.reveals:
@@ -564,8 +573,9 @@ class _TorchContext:
 
 
 def _restore(sides: Sequence[_Side]) -> None:
-    for side in sides:
-        side.heap.restore()
+    heaps = [side.heap for side in sides]
+    for heap in heaps[:1] if heaps[:1] == heaps[1:] else heaps:  # often, both sides share one
+        heap.restore()
 
 
 def _cells(function: Any) -> frozenset[int]:

@@ -130,14 +130,29 @@ def _name(key: object, position: int) -> str:
 def attributes(value: Any) -> dict[str, Any]:
     """Return the attributes of an instance, also those in slots."""
     found: dict[str, Any] = {}
-    for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__"):
-                with contextlib.suppress(AttributeError):
-                    found[name] = object.__getattribute__(value, _mangled(name, kind))
+    kind = type(value)
+    if kind not in _SLOTS:
+        _SLOTS[kind] = list(_slots_of(kind))
+    for name, attribute in _SLOTS[kind]:
+        with contextlib.suppress(AttributeError):
+            found[name] = object.__getattribute__(value, attribute)
     own = getattr(value, "__dict__", None)
     return found | own if isinstance(own, dict) else found
+
+
+_SLOTS: dict[type, Sequence[tuple[str, str]]] = {}
+"""The slots of the types that were looked at."""
+
+
+def _slots_of(kind: type) -> Iterator[tuple[str, str]]:
+    """Yield the names of the slots of instances, with those of the attributes."""
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        names = (slots,) if isinstance(slots, str) else slots
+        yield from ((name, _mangled(name, base)) for name in names if name not in _NO_SLOTS)
+
+
+_NO_SLOTS = ("__dict__", "__weakref__")
 
 
 def _mangled(name: str, kind: type) -> str:

@@ -228,24 +228,25 @@ def test_what_only_tensors_of_pytorch_have_is_written_in_no_other_rule() -> None
 # ----- PyTorch -----
 
 
-def test_functions_of_pytorch(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> Result:
     pytest.importorskip("torch")
-    folder = example(tmp_path, "functions.py", "functions_suite.py")
-    result = run(folder, "functions_suite.py", "--breaks-rules=functions.py")
-    fates = result.fates
+    folder = example(tmp_path_factory.mktemp("torch"), "functions.py", "functions_suite.py")
+    return run(folder, "functions_suite.py", "--breaks-rules=functions.py")
+
+
+def test_functions_of_pytorch(functions: Result) -> None:
+    fates = functions.fates
     assert fates["factor-dropped@Scale.backward:14"] == "killed"
     assert fates["cotangent-dropped@Mul.backward:32"] == "survived"
     assert fates["needs-input-grad-index@Mul.backward:31"] == "survived"
     assert Counter(fates.values())["not-reached"] == 0
-    _, _, calls = result.summary.partition("next: harness show ")
+    _, _, calls = functions.summary.partition("next: harness show ")
     assert "    harness.check_rule(Mul.apply, (a, b))\n" in calls
 
 
-def test_reasons_of_functions_of_pytorch(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    folder = example(tmp_path, "functions.py", "functions_suite.py")
-    result = run(folder, "functions_suite.py", "--breaks-rules=functions.py:Mul")
-    reasons = {entry["break"]: entry.get("reason") for entry in result.report["breaks"]}
+def test_reasons_of_functions_of_pytorch(functions: Result) -> None:
+    reasons = {entry["break"]: entry.get("reason") for entry in functions.report["breaks"]}
     ones = reasons["cotangent-dropped@Mul.backward:32"]
     assert ones["common"] == [{"kind": "ones", "argument": "grad_output"}]
     frozen = reasons["needs-input-grad-index@Mul.backward:31"]
