@@ -211,6 +211,7 @@ FAILURES = {
     "words that fail, backward": (RECEIVE, "raise ValueError(f'{self.nothing}')", "bug"),
     "numpy, forward": (FORWARD, "np.zeros(2) + np.zeros(3)", "bug"),
     "a missing attribute, forward": (FORWARD, "self.nothing", "bug"),
+    "an assertion that fails, forward": (FORWARD, "assert self.data.shape[7] == 1", "lacks"),
     "a missing attribute, backward": (RECEIVE, "self.nothing", "bug"),
     "a wrong type, backward": (RECEIVE, "len(3)", "bug"),
     "a missing key, backward": (RECEIVE, "{}[3]", "bug"),
