@@ -15,7 +15,7 @@ import msgspec
 from harness.answer_key.outcome import MEASUREMENTS
 from harness.core.message import Message
 from harness.core.report import SiteReport
-from harness.core.run import Run, TraceStep
+from harness.core.run import FailureOrigin, Run, TraceStep
 from harness.doctor.matching import BreakMatcher, Observed
 from harness.doctor.roots import (
     Feature,
@@ -34,6 +34,7 @@ from harness.experiment.comparison import has_wrong_output, is_right_where_finit
 from harness.experiment.conformance import SECOND_BACKWARD, Fit
 from harness.pages.catalogue import Catalogue
 from harness.pages.probe import Probe
+from harness.patch.scope import OPERATIONS, is_operation
 from harness.runs.cached_runs import run_cached
 
 
@@ -86,8 +87,12 @@ def find_defects(
     gradients = [probe for probe in judged if probe.kind == "gradient"]
     inside = baseline.inside(find_engine(), gradients)
     walks |= {name: run.trace for (name, _), run in inside.items()}
-    features = {probe.name: features_of(probe, walks[probe.name]) for probe in judged}
+    features: dict[str, AbstractSet[Feature]] = {
+        probe.name: features_of(probe, walks[probe.name]) for probe in judged
+    }
     observed = _observe(engine, judged, bugs, features, baseline)
+    for probe in judged:
+        features[probe.name] = _of_failure(features[probe.name], probe, observed)
     if engine.dialect.kind == "scalars":
         own = {name for name in bugs if has_own_rules(features[name], engine)}
         bugs = {name: item for name, item in bugs.items() if name in own} or bugs
@@ -167,8 +172,32 @@ def _stage(probe: Probe, observed: Observed) -> Stage:
 
 
 def _fails_forward(run: Run) -> bool:
+    return _forward_failure(run) is not None
+
+
+def _forward_failure(run: Run) -> FailureOrigin | None:
+    """Return where the forward pass failed; None if it did not."""
     origin = run.failure.origin if run.failure else None
-    return origin is not None and not origin.in_backward
+    return origin if origin and not origin.in_backward else None
+
+
+def _of_failure(
+    features: AbstractSet[Feature], probe: Probe, observed: Observed
+) -> AbstractSet[Feature]:
+    """Return the features of the op in whose method the forward pass failed; all if unknown."""
+    runs = [observed.runs[probe.name, loss] for loss in probe.losses]
+    names = [
+        name
+        for run in runs
+        if (origin := _forward_failure(run))
+        for name in origin.function.split(".")
+    ]
+    own = {
+        feature
+        for feature in features
+        if feature.op in OPERATIONS and any(is_operation(name, feature.op) for name in names)
+    }
+    return own or features
 
 
 _LOOP = 1000

@@ -30,6 +30,7 @@ from harness.doctor.roots import (
 )
 from harness.engines.engine import Engine, find_engine
 from harness.experiment.baseline import Baseline, RunId
+from harness.experiment.comparison import has_wrong_output
 from harness.experiment.patching import clean_engine, put
 from harness.pages.catalogue import Catalogue
 from harness.pages.front_matter import Break
@@ -220,10 +221,12 @@ def _strength(explained: Mapping[str, Result]) -> tuple[int, int]:
 def same_result(run: Run, other: Run) -> bool:
     """Whether two runs of a probe gave the same arrays, or failed in the same way.
 
-    Numbers are compared as the other run stores them.
+    Numbers are compared as the other run stores them. Before a failure in the backward pass, the
+    outputs have to agree too.
     """
     if run.failure or other.failure:
-        return _kind_of(run.failure) == _kind_of(other.failure)
+        is_same = _kind_of(run.failure) == _kind_of(other.failure)
+        return is_same and not has_wrong_output(run, other)
     return (
         same_arrays({"": run.output}, {"": other.output})
         and same_arrays(run.gradients, other.gradients)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
 import linecache
@@ -372,8 +373,22 @@ def origin_of(error: BaseException, probe: str = "") -> FailureOrigin | None:
     if backward:
         accepted = _has_begun(steps)
     else:
-        accepted = raiser == "engine" and offers(function, arguments, options)
+        is_offered = raiser == "engine" and offers(function, arguments, options)
+        accepted = is_offered and not (place and _is_in_assertion(place))
     return FailureOrigin(raiser, *at, backward, leaf, accepted, *_lack(error, steps))
+
+
+def _is_in_assertion(step: TracebackType) -> bool:
+    """Whether an `assert` was executed, so that only what it checks is not of a form it expects."""
+    text = "".join(linecache.getlines(step.tb_frame.f_code.co_filename))
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return any(
+        isinstance(node, ast.Assert) and node.lineno <= step.tb_lineno <= (node.end_lineno or 0)
+        for node in ast.walk(tree)
+    )
 
 
 def _has_begun(steps: Sequence[TracebackType]) -> bool:

@@ -35,12 +35,17 @@ def offers(
     """Whether a function of an engine, or an operator, is written for these arguments.
 
     Operators and methods are written for tensors, reflected methods for a number on their left, and
-    a parameter for what its annotation or its default says. A function of a module is written only
-    for what it is annotated with: it may be one of arrays.
+    a parameter for what its annotation, if there is one, or its default says. A function of a
+    module is written only for what it is annotated with: it may be one of arrays.
     """
     if _is_operator(function):
         method, is_reflected = _method_of(function, arguments)
-        return is_reflected or _takes(method, arguments, {}, is_method=True)
+        if method is None or not is_reflected:
+            return _takes(method, arguments, {}, is_method=True)
+        notes = [one.annotation for one in signature(method).parameters.values()][1:2]
+        return notes == [Parameter.empty] or _takes(
+            method, [*arguments[1:], arguments[0]], {}, is_method=True
+        )
     inner = function.func if isinstance(function, partial) else function
     is_method = is_tensor(getattr(inner, "__self__", None))
     return _takes(function, arguments, options, is_method=is_method)
@@ -49,13 +54,20 @@ def offers(
 def unanswered(function: Callable[..., Any], arguments: Sequence[Any]) -> FunctionType | None:
     """Return the engine's method of an operator that gave up without saying so.
 
-    Python raises the same TypeError if there is no method and if it returns `NotImplemented`. A
-    method in whose code that name does not occur got it from a method of an operand.
+    Python raises the same TypeError if there is no method and if it returns `NotImplemented`. If no
+    method of the tensors contains that name, it came from a method of the other operand.
     """
-    method = _method_of(function, arguments)[0] if _is_operator(function) else None
+    method, is_reflected = _method_of(function, arguments) if _is_operator(function) else (None, 0)
     if method is None or not offers(function, arguments, {}):
         return None
-    return None if _has_name("NotImplemented", method.__code__) else method
+    tensor = type(_first(arguments[-1 if is_reflected else 0]))
+    methods = (item for owner in tensor.__mro__ for item in vars(owner).values())
+    is_said = any(
+        _has_name("NotImplemented", item.__code__)
+        for item in methods
+        if isinstance(item, FunctionType)
+    )
+    return None if is_said else method
 
 
 def is_tensor(thing: Any) -> bool:
@@ -81,9 +93,12 @@ def _method_of(
 ) -> tuple[FunctionType | None, bool]:
     """Return the method that Python runs for an operator, if there is one, and if it is reflected.
 
-    A reflected method runs if the left operand is not a tensor.
+    A reflected method runs if the left operand is not a tensor. NumPy composes a product of
+    matrices, and indexes arrays, by itself.
     """
     name = function.__name__
+    if name in ("matmul", "getitem") and any(isinstance(one, np.ndarray) for one in arguments):
+        return None, False
     reflected = not is_tensor(arguments[0])
     owner, form = (arguments[-1], f"__r{name}__") if reflected else (arguments[0], f"__{name}__")
     method = getattr(type(_first(owner)), form, None)
@@ -133,7 +148,7 @@ def _is_for(parameter: Parameter, argument: Any, is_method: bool) -> bool:
         words = re.escape(type(_first(argument)).__name__)
         is_noted = re.search(rf"\b({words})\b", text) if text else is_method
         return bool(is_noted) and parameter.default is Parameter.empty
-    words = _NOTES.get(type(argument), "$.")
+    words = next((_NOTES[kind] for kind in type(argument).__mro__ if kind in _NOTES), "$.")
     return type(parameter.default) is type(argument) or bool(re.search(rf"\b({words})\b", text))
 
 

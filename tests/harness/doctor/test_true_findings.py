@@ -109,3 +109,16 @@ def test_a_gradient_that_is_only_not_finite_is_a_finding_of_its_own(tmp_path: Pa
     found = diagnosed(text, tmp_path, *names, "reused-leaf-late", "add-broadcast")
     roots = {item.probe: root_of(item) for item in found.defects}
     assert roots == {"reused-leaf": "a backward pass through several ops", "powers": "`pow`"}
+
+
+def test_a_failure_in_the_forward_pass_is_one_of_the_op_that_failed(tmp_path: Path) -> None:
+    """Of the probes that can run, only the one with the failure uses the other op as well."""
+    reflected = (
+        "\n    def __sub__(self, other):\n        return self + lift(other) * -1.0\n"
+        "\n    def __rsub__(self, other):\n        return lift(other) - self\n"
+        "\n    def __rmul__(self, other):\n        return {}[0]\n"
+        "\n    def backward(self, g):"
+    )
+    text = changed(("\n    def backward(self, g):", reflected))
+    found = diagnosed(text, tmp_path, "constant-first", "mul", "add-same-shape")
+    assert findings(found) == ["`mul` on some inputs"]

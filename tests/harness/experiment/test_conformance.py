@@ -211,6 +211,7 @@ FAILURES = {
     "words that fail, backward": (RECEIVE, "raise ValueError(f'{self.nothing}')", "bug"),
     "numpy, forward": (FORWARD, "np.zeros(2) + np.zeros(3)", "bug"),
     "a missing attribute, forward": (FORWARD, "self.nothing", "bug"),
+    "an assertion that fails, forward": (FORWARD, "assert self.data.shape[7] == 1", "lacks"),
     "a missing attribute, backward": (RECEIVE, "self.nothing", "bug"),
     "a wrong type, backward": (RECEIVE, "len(3)", "bug"),
     "a missing key, backward": (RECEIVE, "{}[3]", "bug"),
@@ -280,6 +281,7 @@ OPERANDS = {
     "a number": ("__mul__(self, other)", "x * 2.0", "lacks"),
     "an annotated number": ("__mul__(self, other: 'Tensor | float')", "x * 2.0", "bug"),
     "a number on the left": ("__rmul__(self, other)", "2.0 * x", "bug"),
+    "a tensor on the left": ("__rmul__(self, other: 'Tensor')", "2.0 * x", "lacks"),
     "a tensor for an option": ("relu(self, slope=0.0)", "x.relu(x)", "lacks"),
     "a function of an unknown kind": ("function exp(x)", "x.exp()", "lacks"),
     "a function of tensors": ("function exp(x: Tensor)", "x.exp()", "bug"),
@@ -303,7 +305,12 @@ def test_a_crash_is_a_bug_if_the_op_is_written_for_the_operands(
 
 @pytest.mark.parametrize(
     ("body", "wanted"),
-    [("other.__mul__(self)", "bug"), ("NotImplemented", "lacks"), ("self * other", "fits")],
+    [
+        ("other.__mul__(self)", "bug"),
+        ("NotImplemented", "lacks"),
+        ("self.own(other)\n\n    def own(self, other):\n        return NotImplemented", "lacks"),
+        ("self * other", "fits"),
+    ],
 )
 def test_a_reflected_method_that_gives_up_without_saying_so_is_a_bug(
     baseline: Baseline, body: str, wanted: str
