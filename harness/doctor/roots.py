@@ -82,7 +82,12 @@ _WIDER: Mapping[str, str] = {
 
 
 def features_of(probe: Probe, walk: Sequence[TraceStep]) -> frozenset[Feature]:
-    """Return the features of a probe; of a probe without a walk, the ops that its text names."""
+    """Return the features of a probe; of a probe without a walk, the ops that its text names.
+
+    The walk is minigrad's, which computes some ops with others.
+    """
+    if probe.emulated:
+        return frozenset({Feature(probe.emulated)})
     if not walk:
         return frozenset(Feature(op) for op in _ops_named(probe))
     return frozenset(_features(walk))

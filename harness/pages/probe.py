@@ -53,6 +53,9 @@ DTYPES = ("float64", "float32", "float16", "int64", "int32")
 REFUSED = "refuse-"
 """The start of the name of a probe that a correct engine must refuse."""
 
+EMULATED = {"_power": "pow"}
+"""Helpers of the shared probes that compute an op with others on minigrad, which lacks it."""
+
 SHOWN = 50
 """The most characters to show of a line that is not Python: it has to fit a narrow window."""
 
@@ -116,17 +119,20 @@ class Probe:
 
     @property
     def is_arithmetic(self) -> bool:
-        """Whether it computes one output from its leaves with nothing but `+ - * / **`.
-
-        The helper `_power` of the shared probes is `**` on any engine other than minigrad.
-        """
+        """Whether it computes one output from its leaves with nothing but `+ - * / **`."""
         operators = ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop
         plain = ast.Name, ast.Constant, ast.expr_context, ast.Return, ast.Assign, ast.Expr
         return self.kind == "gradient" and all(
             (isinstance(node, (*operators, *plain)) and not isinstance(node, ast.MatMult))
-            or (isinstance(node, ast.Call) and ast.unparse(node.func) == "_power")
+            or (isinstance(node, ast.Call) and ast.unparse(node.func) in EMULATED)
             for node in self._body
         )
+
+    @property
+    def emulated(self) -> str:
+        """The op that minigrad computes with others in this probe; empty for most probes."""
+        calls = (ast.unparse(node.func) for node in self._body if isinstance(node, ast.Call))
+        return next((EMULATED[name] for name in calls if name in EMULATED), "")
 
     @property
     def losses(self) -> tuple[Loss | None, ...]:

@@ -16,6 +16,7 @@ from tests.fuzz.sound import read
 SETTINGS = """[engine]
 target = "engine.py:Tensor"
 root = "src"
+kind = "arrays"
 leaf = "Tensor(data, requires_grad=True)"
 data = "t.data"
 grad = "None if t.grad is None else t.grad.data"

@@ -54,6 +54,16 @@ def test_a_probe_of_steps_has_the_ops_that_its_text_names(
     assert not {each for each in features["train-mlp"] if not each.op}
 
 
+def test_an_op_that_minigrad_computes_with_others_is_the_only_feature() -> None:
+    probe = PROBES["tensor-power"]
+    inside = Baseline(open_cache(), ()).inside(find_engine(), [probe])
+    walk = inside["tensor-power", "weighted"].trace
+    assert {step.op for step in walk} >= {"log", "mul", "exp"}
+    assert features_of(probe, walk) == {Feature("pow")}
+    assert probe.is_arithmetic
+    assert not PROBES["log"].is_arithmetic
+
+
 def test_a_probe_of_steps_has_no_features_of_the_others_in_its_file() -> None:
     text = """
 def _helper(x):
