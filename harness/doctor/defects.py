@@ -12,7 +12,6 @@ from typing import Literal
 
 import msgspec
 
-from harness.answer_key.outcome import MEASUREMENTS
 from harness.core.message import Message
 from harness.core.report import SiteReport
 from harness.core.run import FailureOrigin, Run, TraceStep
@@ -35,7 +34,6 @@ from harness.experiment.conformance import SECOND_BACKWARD, Fit
 from harness.pages.catalogue import Catalogue
 from harness.pages.probe import Probe
 from harness.patch.scope import OPERATIONS, is_operation
-from harness.runs.cached_runs import run_cached
 
 
 class Alike(msgspec.Struct, frozen=True):
@@ -211,17 +209,9 @@ def _observe(
     features: Mapping[str, AbstractSet[Feature]],
     baseline: Baseline,
 ) -> Observed:
-    runs, correct = (
-        {
-            (run.probe, run.loss): run
-            for run in run_cached(
-                msgspec.structs.replace(baseline.job(clean, probes), measure=MEASUREMENTS),
-                baseline.cache,
-            )
-        }
-        for clean in (engine.without_sites(), find_engine())
-    )
     by_name = {probe.name: probe for probe in probes}
+    runs = baseline.covered(engine, probes)
+    correct = baseline.bare().clean_runs(find_engine(), probes)
     return Observed(engine, by_name, frozenset(wrong), runs, correct, features)
 
 

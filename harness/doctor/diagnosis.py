@@ -157,7 +157,7 @@ def diagnose(name: str, catalogue: Catalogue, baseline: Baseline) -> Diagnosis:
     exploration = explore(name, baseline.cache, catalogue.conventions)
     engine = called_as_minigrad(exploration.engine)
     shared = list(catalogue.shared_probes.values())
-    everything = [*shared, *own_probes(catalogue, is_copy=engine.dialect.kind is None)]
+    everything = [*shared, *own_probes(catalogue, engine.dialect.kind)]
     all_fits = _without_design(fit(engine, everything, baseline), everything, exploration)
     fits = {probe.name: all_fits[probe.name] for probe in shared}
     one_op = exploration.storage.one_op
@@ -236,18 +236,31 @@ def _names_bound(text: str) -> set[str]:
     return {name for name in bound if not name.startswith("_")}
 
 
-def own_probes(catalogue: Catalogue, *, is_copy: bool = False) -> list[Probe]:
+def own_probes(catalogue: Catalogue, kind: str | None) -> list[Probe]:
     """Return the probes that pages about engines of any design define, each name once.
 
-    Of a copy of minigrad, those that any page of a break defines.
+    Of a copy of minigrad (None), those that any page of a break defines; of an engine of numbers,
+    none that trains for many steps, since it would exceed the limit of processor time.
     """
     pages = (
         page
         for page in catalogue.pages[0]
-        if isinstance(page.front, Break) and (page.portable or is_copy)
+        if isinstance(page.front, Break) and (page.portable or kind is None)
     )
     named = {probe.name: probe for page in pages for probe in page.probes}
-    return [probe for name, probe in named.items() if name not in catalogue.shared_probes]
+    own = [probe for name, probe in named.items() if name not in catalogue.shared_probes]
+    return [probe for probe in own if not _is_long(probe, kind)]
+
+
+_LONG = 100
+"""The number of steps from which training an array of single numbers takes seconds."""
+
+
+def _is_long(probe: Probe, kind: str | None) -> bool:
+    """Whether a page's own probe would exceed the limit of processor time on such an engine."""
+    if kind != "scalars" or probe.shared or probe.kind != "steps":
+        return False
+    return max(probe.numbers, default=0) > _LONG
 
 
 def _without_design(
@@ -396,7 +409,8 @@ def _split(page: Page, fits: dict[str, Fit], context: Context) -> tuple[list[str
 
     A probe that cannot is replaced by its stand-in, if that can.
     """
-    probes = context.catalogue.probes_for(page)
+    kind = context.engine.dialect.kind
+    probes = [probe for probe in context.catalogue.probes_for(page) if not _is_long(probe, kind)]
     own = [probe for probe in probes if probe.name not in fits or probe in page.probes]
     all_fits = {**fits, **(fit(context.engine, own, context.baseline) if own else {})}
     stand_ins = context.catalogue.conventions.stand_ins

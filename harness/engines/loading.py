@@ -12,6 +12,7 @@ import importlib.abc
 import importlib.machinery
 import inspect
 import linecache
+import math
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -185,21 +186,25 @@ CallEdge = tuple[CodeType, CodeType | None]
 
 
 class CallRecorder:
-    """Records the calls of functions in some files, in this thread."""
+    """Records the calls of functions in some files, in this thread.
 
-    def __init__(self, files: Collection[str]) -> None:
-        self._files = frozenset(files)
+    It gives up after `most` calls, since recording makes each of them slower.
+    """
+
+    def __init__(self, files: Collection[str], most: float = math.inf) -> None:
+        self._files, self._most, self._left = frozenset(files), most, most
         self._calls: dict[tuple[int, int], CallEdge] = {}  # by `id`, since comparing code is slow
 
     def start(self) -> None:
         """Start recording, and discard what was recorded before."""
         self._calls.clear()
+        self._left = self._most
         sys.settrace(self._note)
 
     def stop(self) -> list[CallEdge] | None:
         """Return the different calls, in order; None if they could not all be recorded.
 
-        Python stops tracing when the stack has no room left for the trace function.
+        Python also stops tracing when the stack has no room left for the trace function.
         """
         lost = sys.gettrace() != self._note
         sys.settrace(None)
@@ -210,6 +215,9 @@ class CallRecorder:
         if code.co_filename in self._files:
             caller = frame.f_back.f_code if frame.f_back else None
             self._calls[id(code), id(caller)] = code, caller
+            self._left -= 1
+            if self._left < 0:
+                sys.settrace(None)
 
 
 # ----- Swapping: giving a loaded engine's functions the code of the patched text -----

@@ -98,7 +98,7 @@ class Baseline:
         self.memo: dict[object, Any] = {}
         """Values that other modules compute once for this baseline, by a key of their choice."""
         self._clean: dict[bytes, CleanRun] = {}
-        self._called: dict[bytes, frozenset[str] | None] = {}
+        self._covered: dict[bytes, Run] = {}
         self._not_loaded: dict[str, Message] = {}
         """The libraries that are installed but cannot be imported, and why."""
 
@@ -232,7 +232,7 @@ class Baseline:
         self, clean: Engine, job: Job, reached: Container[JobStep]
     ) -> dict[JobStep, Run]:
         """Return the runs that were not selected: they end as on the clean engine."""
-        correct = self.clean_runs(clean, job.probes)
+        correct = self.covered(clean, job.probes)
         steps = zip(job.steps, job.pairs, strict=True)
         runs = {step: Run(*pair, failure=correct[pair].failure) for step, pair in steps}
         return {step: run for step, run in runs.items() if step not in reached}
@@ -255,13 +255,23 @@ class Baseline:
 
     def coverage(self, clean: Engine, probes: Sequence[Probe]) -> list[frozenset[str] | None]:
         """Return the functions that the clean engine calls, for each probe and loss."""
+        runs = self.covered(clean, probes).values()
+        return [None if run.called is None else frozenset(run.called) for run in runs]
+
+    def covered(self, clean: Engine, probes: Sequence[Probe]) -> dict[RunId, Run]:
+        """Return runs of the clean engine that record which functions it calls.
+
+        Nothing is measured in them. Raises EnvironmentProblem if the engine does not load.
+        """
         job = self._coverage_job(clean, probes)
         keys = keys_of(job)
-        missing = [position for position, key in enumerate(keys) if key not in self._called]
-        runs = run_cached(job.only(missing), self.cache) if missing else []
-        for position, run in zip(missing, runs, strict=True):
-            self._called[keys[position]] = None if run.called is None else frozenset(run.called)
-        return [self._called[key] for key in keys]
+        missing = [position for position, key in enumerate(keys) if key not in self._covered]
+        try:
+            runs = run_cached(job.only(missing), self.cache) if missing else []
+        except EngineDoesNotLoad as error:
+            raise does_not_load(clean, error) from None
+        self._covered |= {keys[at]: run for at, run in zip(missing, runs, strict=True)}
+        return {pair: self._covered[key] for pair, key in zip(job.pairs, keys, strict=True)}
 
     # ----- Diagnostics and oracles -----
 

@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from harness.answer_key.outcome import MEASUREMENTS, judge
+from harness.answer_key.outcome import judge
 from harness.core.errors import BreaklabError, InternalError
 from harness.core.message import EMPTY, Kind, Message, message, verbatim
 from harness.core.rounding import agree
@@ -25,7 +25,7 @@ from harness.core.run import LIMITS, Failure, FailureOrigin, Run
 from harness.core.vocabulary import Lack, Loss
 from harness.engines.calling import library_specific
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.baseline import Baseline, RunId, does_not_load
+from harness.experiment.baseline import Baseline, RunId, job_for
 from harness.experiment.comparison import (
     as_stored,
     has_own_nan,
@@ -41,7 +41,6 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.patch.side import quiet_parse
 from harness.runs.cached_runs import run_cached
-from harness.runs.isolated import EngineDoesNotLoad
 
 Conformance = Literal["fits", "lacks", "unjudged", "differs", "bug"]
 
@@ -97,7 +96,7 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
     """Run the probes on the engine and on ours, and compare."""
     kinds = ("gradient", "steps") if engine.dialect.kind else ("gradient", "steps", "module")
     portable = [probe for probe in probes if probe.kind in kinds]
-    runs = _clean_runs(engine, portable, baseline)
+    runs = baseline.covered(engine, portable)
     layer = verbatim(str(library_specific("a layer's methods")))
     fits = {
         probe.name: Fit(probe.name, "lacks", layer, lack=Lack.LIBRARY_FEATURE) for probe in probes
@@ -106,12 +105,12 @@ def _fit_all(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dic
     fits |= lacking
     judged = [probe for probe in portable if probe.name not in lacking]
     correct = _answer_key(judged, baseline)
-    for probe in judged:
-        item = _fit_probe(probe, runs, correct, engine)
-        if item.verdict == "bug":
-            again = _clean_runs(engine, [probe], baseline, again=True)
-            item = _confirmed(item, _fit_probe(probe, again, correct, engine))
-        fits[probe.name] = item
+    fits |= {probe.name: _fit_probe(probe, runs, correct, engine) for probe in judged}
+    wrong = [probe for probe in judged if fits[probe.name].verdict == "bug"]
+    again = _runs_again(engine, wrong, baseline)
+    for probe in wrong:
+        second = _fit_probe(probe, again, correct, engine)
+        fits[probe.name] = _confirmed(fits[probe.name], second)
     return fits | _guarded(engine, portable, fits, runs, baseline)
 
 
@@ -147,8 +146,7 @@ def _guarded(
         if (at := failure.origin) and _function_of(at, engine) & called
     }
     shown = [probe for probe in gradients if probe.name in bugs]
-    again = _clean_runs(engine, shown, baseline, again=True) if shown else {}
-    for (name, _), run in again.items():
+    for (name, _), run in _runs_again(engine, shown, baseline).items():
         failed = run.failure and run.failure.type == failures[name].type
         bugs[name] = _confirmed(bugs[name], bugs[name] if failed else Fit(name, "fits"))
     return bugs
@@ -182,19 +180,13 @@ def _lacking(probe: Probe, runs: Mapping[RunId, Run]) -> Fit | None:
     return next((item for item in items if item.verdict == "lacks"), None)
 
 
-def _clean_runs(
-    engine: Engine, probes: Sequence[Probe], baseline: Baseline, *, again: bool = False
-) -> dict[RunId, Run]:
-    """Return the unbroken engine's runs; with `again`, those of a second job.
+def _runs_again(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> dict[RunId, Run]:
+    """Return further runs of the unbroken engine, each in a new process.
 
-    Nothing is measured then, so the keys differ, and the cache does not return the first runs.
+    The called functions are not recorded, so the keys differ from those of the first runs.
     """
-    job = baseline.job(engine.without_sites(), probes)
-    job = msgspec.structs.replace(job, measure=() if again else MEASUREMENTS)
-    try:
-        runs = run_cached(job, baseline.cache)
-    except EngineDoesNotLoad as error:
-        raise does_not_load(engine, error) from None
+    job = job_for(engine.without_sites(), probes, baseline.limits)
+    runs = run_cached(job, baseline.cache) if probes else []
     return {(run.probe, run.loss): run for run in runs}
 
 
@@ -203,7 +195,7 @@ def _answer_key(probes: Sequence[Probe], baseline: Baseline) -> dict[RunId, Run]
 
     Raises InternalError if a shared probe that need not be refused fails, other than at a limit.
     """
-    correct = _clean_runs(find_engine(), probes, baseline)
+    correct = baseline.bare().clean_runs(find_engine(), probes)
     sound = {probe.name for probe in probes if probe.shared and not probe.refused}
     for (probe, _), run in correct.items():
         if run.failure and run.failure.type not in LIMITS and probe in sound:

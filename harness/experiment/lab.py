@@ -207,7 +207,7 @@ def misplacement(experiment: Experiment, baseline: Baseline) -> Message | None:
     if not experiment.guards:
         return None
     guarded = usable(replace(experiment, probes=()), baseline)
-    return run_lab(guarded, baseline.bare()).misplaced
+    return run_lab(guarded, baseline.bare(select=True)).misplaced
 
 
 def report_misplaced(experiment: Experiment, reason: Message, seconds: float) -> Report:

@@ -251,7 +251,7 @@ def _collect_runs(job: Job, worker: Worker) -> tuple[list[Run], Failure | None]:
         failure = reported or failure_of_child(worker, answer, job.limits, Phase.IMPORT)
         raise EngineDoesNotLoad(failure)
     forks, previous = answer.forks, job.steps[0].probe
-    may_be_empty = job.records is not Recorded.RESULTS or bool(job.sites)
+    may_be_empty = job.records is Recorded.INSIDE or bool(job.sites)
     runs: list[Run] = []
     for index, loss in job.steps:
         if runs and not forks and not job.may_share(previous, index):

@@ -48,6 +48,9 @@ from harness.runs.trial import ReplyCache, Trial, compile_at, line_within
 from harness.sandbox.child import Line, compute_in_forks, import_function
 from harness.sandbox.frames import Frame
 
+MOST_CALLS = 100_000
+"""Recording calls makes them three times as slow, and a run has a limit of processor time."""
+
 _LOADED: dict[str, LoadedEngine] = {}
 """In a host: our own engine, loaded once, by module name."""
 
@@ -108,7 +111,8 @@ class _Session:
         self.job, self.recorder = job, Recorder()
         self.recorder.install(job.hooks)
         self.steps = job.steps
-        self.coverage = CallRecorder({str(Path(job.root) / file) for file in job.sources})
+        files = {str(Path(job.root) / file) for file in job.sources}
+        self.coverage = CallRecorder(files, MOST_CALLS)
         self.called: list[str] | None = None
         """The functions that the import called."""
         self.reached: set[int] = set()
@@ -211,13 +215,12 @@ def _import_engine(job: Job) -> ModuleType:
 
 
 def _record_calls(session: _Session, probe: Probe, loss: Loss | None) -> Run:
-    trial = Trial(session.library, probe)
     session.coverage.start()
-    observe(trial, loss)
+    run = _record_results(session, probe, loss)
     called = called_functions(session.coverage.stop())
     if session.called is None or called is None:
-        return Run(probe.name, loss)
-    return Run(probe.name, loss, called=[*session.called, *called])
+        return run
+    return msgspec.structs.replace(run, called=[*session.called, *called])
 
 
 def _record_inside(session: _Session, probe: Probe, loss: Loss | None) -> Run:

@@ -53,7 +53,7 @@ class Recorded(StrEnum):
     INSIDE = "inside"
     """Only the trail of the changed functions and the backward walk."""
     CALLS = "calls"
-    """Only which of the engine's functions were called."""
+    """The results, and which of the engine's functions were called."""
 
 
 class JobStep(NamedTuple):

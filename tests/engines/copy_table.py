@@ -66,7 +66,7 @@ def main() -> None:
         parser.error("give both FIRST and LAST, or neither")
     baseline = Baseline(open_cache(), diagnostics=())
     if options.clean:
-        probes = [*CATALOGUE.shared_probes.values(), *own_probes(CATALOGUE, is_copy=True)]
+        probes = [*CATALOGUE.shared_probes.values(), *own_probes(CATALOGUE, None)]
         with tempfile.TemporaryDirectory() as folder:
             fits = fit(copy(Path(folder)), probes, baseline)
         print(*(item for item in fits.values() if item.verdict != "fits"), sep="\n")

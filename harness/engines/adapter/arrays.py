@@ -157,6 +157,23 @@ class Adapter(Library):
         finally:
             del self._code[name]  # the dialect still does not define it
 
+    def backward_from_loss(self, loss: Any) -> None:
+        """Run the backward pass from a single number, without a cotangent if it may be left out.
+
+        So a wrong default is seen, which only such a call uses.
+        """
+        called = re.match(r"t\.(\w+)\(.*\bcotangent\b", self.dialect.backward)
+        parameters = parameters_of(getattr(loss.native, called[1], None)) if called else None
+        first = next(iter((parameters or {}).values()), None)
+        stated = self._code.get("backward")
+        if called and stated and first and first.default is None:
+            self._code["backward"] = self._compile("backward", f"t.{called[1]}()")
+        try:
+            self.backward(loss, np.ones_like(self.value(loss)))
+        finally:
+            if stated:
+                self._code["backward"] = stated
+
     def forget(self, leaf: Any) -> bool:  # noqa: ARG002  for adapters that keep gradients
         """Clear a gradient that the adapter keeps itself; False if the engine keeps it."""
         return False
@@ -396,6 +413,9 @@ class Tensor:
     def backward(self, cotangent: Any = None, retain_graph: bool = False) -> None:
         """Run the backward pass from here; the cotangent defaults to ones."""
         value = self.data
+        if cotangent is None and not retain_graph and np.shape(value) == ():
+            self.adapter.backward_from_loss(self)
+            return
         weights = np.ones_like(value) if cotangent is None else self.adapter.value(cotangent)
         run = self.adapter.backward_again if retain_graph else self.adapter.backward
         run(self, weights)

@@ -715,3 +715,17 @@ def test_a_number_without_a_gradient_counts_as_zero(opened: Any) -> None:
     assert x.grad is None
     library.backward(x[0] * 2.0, np.ones(3))
     assert np.array_equal(x.grad, [[2, 2, 2], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("seed", [0.0, 1.0])
+def test_a_loss_starts_with_the_default_of_the_engine(opened: Any, seed: float) -> None:
+    """Only a call without a cotangent, as in a user's training, shows that the default is wrong."""
+    default = f"def backward(self, g=None):\n        g = {seed} if g is None else g\n"
+    text = changed(("def backward(self, g):\n", default))
+    library = opened(text)
+    x = library.leaf(np.array([1.0, 2.0]))
+    (x * x).sum().backward()
+    assert library.gradient(x).tolist() == [2 * seed, 4 * seed]
+    y = library.leaf(np.array([1.0, 2.0]))
+    (y * y).backward(np.ones(2))
+    assert library.gradient(y).tolist() == [2, 4]
