@@ -120,7 +120,7 @@ def test_the_track_is_listed_in_its_order() -> None:
         shown.index(page["id"]) for page in listed
     )
     done = harness("break", listed[0]["id"], "--no-predict")
-    assert f"Next    harness break {listed[1]['id']}  (2/{len(listed)})" in done.stdout
+    assert "Next    harness start  (page 0: the engine, before it is broken)" in done.stdout
 
 
 def test_show_and_break_are_in_spanish_by_option_or_locale() -> None:
