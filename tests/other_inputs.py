@@ -18,7 +18,7 @@ import numpy as np
 from harness.runs.facts import PropertyKind
 
 Change = Literal[
-    "values", "weights", "longer", "rows", "columns", "layout", "frozen", "needed", "axis"
+    "values", "weights", "batch", "longer", "rows", "columns", "layout", "frozen", "needed", "axis"
 ]
 CHANGES: tuple[Change, ...] = get_args(Change)
 
@@ -27,7 +27,7 @@ NEGATING: Mapping[PropertyKind, Sequence[Change]] = {
     "equal-arrays": ("values", "weights"),
     "ones": ("values", "weights"),
     "zeros": ("values", "weights"),
-    "equal-shapes": ("rows", "columns", "longer"),
+    "equal-shapes": ("batch", "rows", "columns", "longer"),
     "square": ("columns", "rows"),
     "one-element": ("longer", "rows", "columns"),
     "one-sign": ("values", "weights"),
@@ -44,7 +44,7 @@ MOST_LEAVES = 2
 
 def variants(change: Change) -> Sequence[tuple[Change, int]]:
     """Return a change, for each of the first tensors if it concerns one of them."""
-    one = change in ("rows", "columns", "longer", "frozen")
+    one = change in ("batch", "rows", "columns", "longer", "frozen")
     return [(change, number) for number in range(MOST_LEAVES if one else 1)]
 
 
@@ -100,6 +100,8 @@ def _draw(shape: Sequence[int], seed: int) -> Any:
 def _changed(array: Any, change: Change, count: int, number: int) -> Any:
     if change == "values":
         return _draw(array.shape, count).astype(array.dtype)
+    if change == "batch" and count == number:
+        return np.stack([array, _draw(array.shape, count).astype(array.dtype)])
     if change not in ("rows", "columns", "longer") or count != number or not array.ndim:
         return array
     axis = 0 if change == "rows" else array.ndim - 1

@@ -28,8 +28,8 @@ from tests.benchmarks.suites import _children_time
 from tests.suites import ROOT, SUITES, Suite
 
 START = "<!-- the table of tests.benchmarks.reasons -->\n"
-MEASURED = ("course", "functions", "classes")
-SELECTION = "level:2"
+MEASURED = ("functions", "classes")
+SELECTION = "family:broadcasting"
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="after one that fills the cache")
     parser.add_argument("--update", action="store_true", help=f"write the table to {PAGE.name}")
     options = parser.parse_args()
+    if options.update and (options.suites or options.breaks != SELECTION):
+        parser.error("--update needs the usual measurement: leave out SUITE and --breaks")
     chosen = [suite for suite in SUITES if suite.name in (options.suites or MEASURED)]
     rows = []
     for suite in chosen:
