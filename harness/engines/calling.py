@@ -8,7 +8,7 @@ import inspect
 import linecache
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from inspect import Parameter
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, TracebackType
@@ -381,14 +381,18 @@ def origin_of(error: BaseException, probe: str = "") -> FailureOrigin | None:
 def _is_in_assertion(step: TracebackType) -> bool:
     """Whether an `assert` was executed, so that only what it checks is not of a form it expects."""
     text = "".join(linecache.getlines(step.tb_frame.f_code.co_filename))
+    return any(first <= step.tb_lineno <= last for first, last in _assertions(text))
+
+
+@lru_cache(maxsize=64)
+def _assertions(text: str) -> list[tuple[int, int]]:
+    """Return the first and the last line of each `assert` in a file's text."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        return False
-    return any(
-        isinstance(node, ast.Assert) and node.lineno <= step.tb_lineno <= (node.end_lineno or 0)
-        for node in ast.walk(tree)
-    )
+        return []
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    return [(node.lineno, node.end_lineno or node.lineno) for node in nodes]
 
 
 def _has_begun(steps: Sequence[TracebackType]) -> bool:
