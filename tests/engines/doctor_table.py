@@ -5,6 +5,11 @@ engines, as many as `--of` says, and runs the doctor on those numbered FIRST to 
 prints whether the short report names the break; or one that gives the same numbers on every probe
 that the engine can run; or only that something looks wrong; or nothing that it does not say of the
 engine without the break.
+
+On 2026-11-28, of the first 112 drawn by seed 1, the report named the break in 106, found something
+wrong in 4 (85, 89, 109; and 75, in the function that has the bug), and said nothing of 2: in 8, a
+second pass replaces gradients, as some engines do on purpose; in 108, a ReLU is wrong only where
+the cotangent is negative, and the engine stores matrices only, for which no probe has a ReLU.
 """
 
 import argparse
@@ -23,7 +28,7 @@ from harness.experiment.patching import clean_engine, put
 from harness.report.doctor import show_diagnosis
 from harness.report.terminal import WIDTH, Screen
 from harness.runs.cache import open_cache
-from tests.engines.loading_table import ENGINES, BrokenEngine, clean, drawn
+from tests.engines.loading_table import ENGINES, BrokenEngine, clean, drawn, settings_beside
 from tests.harness.bundled import CATALOGUE
 from tests.harness.engines.texts import written
 
@@ -42,7 +47,7 @@ def diagnosed(sources: dict[str, str], file: str) -> Diagnosis:
 def bugs_of(engine: str) -> frozenset[tuple[str, str]]:
     """Return the bugs that an engine has without a break."""
     own, file = clean(engine)
-    return _bugs(diagnosed(dict(own.sources), file))
+    return _bugs(diagnosed(dict(own.sources) | settings_beside(engine), file))
 
 
 def _bugs(diagnosis: Diagnosis) -> frozenset[tuple[str, str]]:

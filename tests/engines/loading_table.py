@@ -62,13 +62,18 @@ def clean(name: str) -> tuple[Engine, str]:
     return engine, path.relative_to(engine.root).as_posix()
 
 
+def settings_beside(name: str) -> dict[str, str]:
+    """Return the file of settings that the harness is told of instead of a small engine, if any."""
+    settings = STYLES[name].settings if name in STYLES else ""
+    return {settings: STYLES[name].path.read_text(encoding="utf-8")} if settings else {}
+
+
 def broken_engines(names: Iterable[str] = ENGINES) -> Iterator[BrokenEngine]:
     """Yield each break that has a site in one of these engines, put into it."""
     for name in names:
         engine, file = clean(name)
         different = {frozenset(engine.sources.items())}
-        settings = STYLES[name].settings if name in STYLES else ""
-        texts = {settings: STYLES[name].path.read_text(encoding="utf-8")} if settings else {}
+        texts = settings_beside(name)
         for page in bundled_pages():
             try:
                 sources = dict(put(page, engine).sources)
