@@ -33,7 +33,7 @@ _PARENTS = re.compile(
     r"_?(parents?|child(ren)?|prev|inputs?|args|operands|creators?|edges|sources|deps|ctx|rules?)"
 )
 _TEXT = re.compile(r"(\w+_)?(label|name|id|tag|key|title|symbol|op)")
-_IS_TEXT = re.compile(r"(typing\.)?(Optional\[)?(str|bool)(\]| \| None)?")
+_IS_TEXT = re.compile(r"(typing\.)?(Optional\[)?(str|bool)(\]|\s\|\sNone)?")
 """Annotations of what is not a number."""
 
 _IS_NUMBER = re.compile(r"\b(int|float|list|ndarray|ArrayLike)\b")
