@@ -153,7 +153,7 @@ def _guarded(
 
 
 _ENOUGH = 3
-"""As many correct probes show that a function is not the rule of a single op."""
+"""The number of correct probes that show that a function is not the rule of a single op."""
 
 
 def _function_of(origin: FailureOrigin, engine: Engine) -> frozenset[str]:
