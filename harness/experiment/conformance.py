@@ -389,7 +389,9 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
     if origin.raiser == "result":
         return fit("bug", text, "value")
     if failure.type in LACKING and not origin.in_backward and not origin.accepted:
-        return fit("lacks", message("it may not be written for these arguments: {text}", text=text))
+        return fit(
+            "lacks", message("it might not be written for these arguments: {text}", text=text)
+        )
     return fit("bug", failure.sentence, "crash")
 
 
