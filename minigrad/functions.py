@@ -41,8 +41,8 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
 def solve(A: Operand, B: Operand) -> Tensor:  # noqa: N803 - PyTorch's names
     """The `X` with `A @ X = B`, for matrices or batches of them: `torch.linalg.solve`.
 
-    Except that a `B` with one axis is the only vector; in a batch, columns have an axis of their
-    own.
+    Unlike in PyTorch, only a `B` with one axis is a vector; in a batch of vectors, each is a
+    matrix of one column.
     """
     return apply(linalg.solve, A, B)
 

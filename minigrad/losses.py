@@ -96,9 +96,9 @@ def cross_entropy(
     """Minus the log-probability of each target: logits (n, classes), targets n integers.
 
     `logits` are scores before any softmax. Targets equal to `ignore_index` count neither in the sum
-    nor in the mean. With `label_smoothing`, all classes equally share that part of each target's
-    weight of 1. Raises TypeError for targets that are not integers, ValueError for other shapes or
-    an empty mean, IndexError for a target that is not a class.
+    nor in the mean. With `label_smoothing`, that part of each target's weight of 1 is shared
+    equally by all classes. Raises TypeError for targets that are not integers, ValueError for
+    other shapes or an empty mean, IndexError for a target that is not a class.
     """
     targets = np.asarray(targets)
     if targets.dtype.kind not in "iu":

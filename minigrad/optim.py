@@ -167,11 +167,11 @@ class AdamW(Adam):
 class Groups(Optimizer):
     """Several optimizers as one: groups of parameters with settings of their own.
 
-    `lr` is a factor for the rates of all groups, at first 1, so a schedule preserves their ratios.
+    `lr` is a factor for the rates of all groups, initially 1, so a schedule keeps their ratios.
     """
 
     def __init__(self, *groups: Optimizer) -> None:
-        """Raises ValueError for no group, and for a parameter in two of them."""
+        """Raises ValueError if there is no group, or a parameter is in two of them."""
         self.groups = groups
         self.rates = [group.lr for group in groups]
         super().__init__([p for group in groups for p in group.parameters], 1.0)

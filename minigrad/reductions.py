@@ -75,7 +75,7 @@ def norm(a: Array, axis: Axis = None, keepdims: bool = False) -> Recorded:
 def prod(a: Array, axis: int | None = None, keepdims: bool = False) -> Recorded:
     """Product over one axis or all; 1 for no elements.
 
-    The slope of an element is the product of the others, those before it times those after it.
+    The derivative for an element is the product of the elements before it and those after it.
     Nothing is divided by `a`, which may be 0.
     """
 

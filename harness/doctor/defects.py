@@ -59,8 +59,8 @@ class Defect(msgspec.Struct, frozen=True):
     evidence: Message
     """The numbers on that probe, or the failure."""
     site: SiteReport | None
-    """Where a break is undone; else the function that these probes run and other probes run least,
-    if there is one."""
+    """Where a break is undone; otherwise, the function, if any, that these probes run and other
+    probes run least."""
     probes: list[str]
     """The other probes that show it."""
     alike: list[Alike]

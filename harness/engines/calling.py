@@ -33,7 +33,7 @@ class Unsupported(AttributeError):
 
 
 class NestedTensor(TypeError):
-    """The data of an engine's tensor is another tensor of the engine, in place of a number."""
+    """The data of an engine's tensor is another tensor of the engine instead of a number."""
 
     def __init__(self, tensor: Any) -> None:
         name = type(tensor).__name__
@@ -172,9 +172,9 @@ def call(
     """Call a function with its own names for the options, and with a shape in the form it takes.
 
     If that raises TypeError or AttributeError, other forms of the call are tried: an axis by
-    keyword, and none if `has_implied_axis` says that the function can do without it. Raises what
-    the form raised that came furthest, the first of several; TypeError if the function does not
-    take these arguments.
+    keyword, and none if `has_implied_axis` says that the function can do without it. If all fail,
+    raises the error of the first form that came furthest; TypeError if the function does not take
+    these arguments.
     """
     enter = _call_ours if _is_ours(function) else call_engine
     parameters = parameters_of(function)
@@ -379,7 +379,7 @@ def origin_of(error: BaseException, probe: str = "") -> FailureOrigin | None:
 
 
 def _is_in_assertion(step: TracebackType) -> bool:
-    """Whether an `assert` was executed, so that only what it checks is not of a form it expects."""
+    """Whether an `assert` was being executed: the value that it checks has an unexpected form."""
     text = "".join(linecache.getlines(step.tb_frame.f_code.co_filename))
     return any(first <= step.tb_lineno <= last for first, last in _assertions(text))
 

@@ -40,8 +40,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     root: str | None = None
     """The folder that it is imported from, such as `src`, if the files do not show it."""
     kind: Literal["arrays", "matrices", "scalars", "functional"] | None = None
-    """What its tensors hold: arrays of any number of axes, or of two, or single numbers; or that it
-    transforms functions."""
+    """What its tensors hold: arrays with any number of axes, arrays with two, or single numbers;
+    `functional` if it transforms functions."""
     leaf: str | None = None
     data: str | None = None
     grad: str | None = None

@@ -35,8 +35,8 @@ def offers(
     """Whether a function of an engine, or an operator, is written for these arguments.
 
     Operators and methods are written for tensors, reflected methods for a number on their left, and
-    a parameter for what its annotation, if there is one, or its default says. A function of a
-    module is written only for what it is annotated with: it may be one of arrays.
+    a parameter for what its annotation says or, without one, its default. A function of a module is
+    written only for what its annotations say, as it may be a function of arrays.
     """
     if _is_operator(function):
         method, is_reflected = _method_of(function, arguments)
@@ -55,7 +55,7 @@ def unanswered(function: Callable[..., Any], arguments: Sequence[Any]) -> Functi
     """Return the engine's method of an operator that gave up without saying so.
 
     Python raises the same TypeError if there is no method and if it returns `NotImplemented`. If no
-    method of the tensors contains that name, it came from a method of the other operand.
+    method of the tensors contains that name, a method of the other operand returned it.
     """
     method, is_reflected = _method_of(function, arguments) if _is_operator(function) else (None, 0)
     if method is None or not offers(function, arguments, {}):
@@ -91,7 +91,7 @@ _NEITHER = object()
 def _method_of(
     function: Callable[..., Any], arguments: Sequence[Any]
 ) -> tuple[FunctionType | None, bool]:
-    """Return the method that Python runs for an operator, if there is one, and if it is reflected.
+    """Return the method that Python runs for an operator, if any, and whether it is reflected.
 
     A reflected method runs if the left operand is not a tensor. NumPy composes a product of
     matrices, and indexes arrays, by itself.
@@ -153,6 +153,6 @@ def _is_for(parameter: Parameter, argument: Any, is_method: bool) -> bool:
 
 
 def _has_name(name: str, code: CodeType) -> bool:
-    """Whether a name occurs in the code of a function, or of those inside it."""
+    """Whether a name occurs in the code of a function, or of functions nested in it."""
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return name in code.co_names or any(_has_name(name, one) for one in inner)

@@ -153,7 +153,7 @@ def _guarded(
 
 
 _ENOUGH = 3
-"""As many correct probes show that a function is not the rule of a single op."""
+"""The number of correct probes that show that a function is not the rule of a single op."""
 
 
 def _function_of(origin: FailureOrigin, engine: Engine) -> frozenset[str]:
@@ -389,7 +389,9 @@ def _fit_failure(probe: str, failure: Failure) -> Fit:
     if origin.raiser == "result":
         return fit("bug", text, "value")
     if failure.type in LACKING and not origin.in_backward and not origin.accepted:
-        return fit("lacks", message("it may not be written for these arguments: {text}", text=text))
+        return fit(
+            "lacks", message("it might not be written for these arguments: {text}", text=text)
+        )
     return fit("bug", failure.sentence, "crash")
 
 

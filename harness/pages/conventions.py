@@ -127,7 +127,7 @@ class Unit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UnitText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is translated of a unit."""
+    """The translated texts of a unit."""
 
     title: str
     idea: str

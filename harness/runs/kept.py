@@ -76,7 +76,7 @@ def is_only_broadcast(actual: NumericArray, expected: NumericArray) -> bool:
 
 
 class Absorption:
-    """Whether the rules of a graph broadcast a cotangent that another shape was expected for.
+    """Whether the rules of a graph broadcast a cotangent whose shape differs from the expected one.
 
     Then no gradient shows the difference: the rule of a product multiplies a single number by an
     array just as well as an array of this number. A leaf that has no gradient yet shows it.

@@ -53,7 +53,7 @@ class Recorded(StrEnum):
     INSIDE = "inside"
     """Only the trail of the changed functions and the backward walk."""
     CALLS = "calls"
-    """The results, and which of the engine's functions were called."""
+    """The results, and the engine's functions that were called."""
 
 
 class JobStep(NamedTuple):

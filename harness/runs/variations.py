@@ -37,11 +37,11 @@ class Target:
 
     @property
     def is_free(self) -> bool:
-        """Whether other numbers can be written there; a whole one may be a cotangent, too."""
+        """Whether other numbers can be written there; a whole number may be a cotangent, too."""
         return _is_free(self.value) or type(self.value) is int or isinstance(self.value, float)
 
     def is_one_of(self, targets: Sequence[Target]) -> bool:
-        """Whether others are the same attribute; an engine may define `==` for its objects."""
+        """Whether another is the same attribute; an engine may define `==` for its objects."""
         return any(one.owner is self.owner and one.name == self.name for one in targets)
 
     def overwrite(self, number: int) -> None:

@@ -160,7 +160,7 @@ class Adapter(Library):
     def backward_from_loss(self, loss: Any) -> None:
         """Run the backward pass from a single number, without a cotangent if it may be left out.
 
-        So a wrong default is seen, which only such a call uses.
+        Only such a call uses the default, so only such a call shows a wrong one.
         """
         called = re.match(r"t\.(\w+)\(.*\bcotangent\b", self.dialect.backward)
         parameters = parameters_of(getattr(loss.native, called[1], None)) if called else None
@@ -461,7 +461,7 @@ class Tensor:
         return apply
 
     def _is_implied(self, name: str, arguments: Sequence[Any]) -> bool:
-        """Whether an op means this axis if it is given none: the only one, or the last one."""
+        """Whether an op uses this axis if none is given: the only one, or the last one."""
         is_last = name in _ALONG_LAST and arguments[0] in (-1, self.ndim - 1)
         return len(arguments) == 1 and (is_last or self.ndim == 1)
 

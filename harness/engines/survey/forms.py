@@ -204,9 +204,9 @@ def _scalars(constant: str, target: Any, modules: list[str]) -> list[str]:
 
 
 def _squares(constant: str, target: Any, modules: list[str], value: str) -> list[str]:
-    """What has the cotangent as its derivative in an engine that neither multiplies nor divides.
+    """Expressions whose derivative is the cotangent, in an engine that cannot multiply or divide.
 
-    It is the square of the output and a constant, whose sum is half of the cotangent.
+    Each is the square of the output plus a constant; the sum equals half of the cotangent.
     """
     if not (hasattr(target, "__add__") and hasattr(target, "__pow__")):
         return []

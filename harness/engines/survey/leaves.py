@@ -65,7 +65,7 @@ def leaves(declared: str, name: str | None, target: Any, modules: dict[str, Any]
 
 
 def _set_afterwards(name: str, target: type) -> Iterator[str]:
-    """Yield leaves that are made without data, which a method then sets: `v.set_val(data)`."""
+    """Yield leaves that are made without data and whose data a method sets: `v.set_val(data)`."""
     parameters = _parameters(target)
     if _data_parameter(parameters):
         return
@@ -137,7 +137,7 @@ def _data_parameter(parameters: list[Parameter]) -> Parameter | None:
 
 
 def takes_data(kind: type) -> bool:
-    """Whether a class says that it is made from data, by a name or an annotation."""
+    """Whether a parameter's name or annotation says that a class is made from data."""
     p = _data_parameter(_parameters(kind))
     return p is not None and bool(
         _DATA.fullmatch(p.name.lower()) or _IS_NUMBER.search(_annotation(p))
@@ -214,7 +214,7 @@ def values(declared: str, t: Any) -> list[str]:
 def filled(readings: list[str]) -> list[str]:
     """Return these expressions, and attributes of a lazy engine that are evaluated if necessary.
 
-    A method that evaluates may change more than the data, such as the gradients, so that it is
+    A method that evaluates may change more than the data, such as the gradients, so it is
     called only where the attribute is empty.
     """
     methods = [reading for reading in readings if evaluates(reading)]
@@ -243,8 +243,8 @@ GRADIENT = re.compile("grad|adj|deriv|^_?der$|cotan")
 def gradients(declared: str, t: Any, value: str, fresh: Any = None) -> list[str]:
     """Return expressions that may read the gradient of leaf `t` after a backward pass.
 
-    If no attribute has a usual name, they are those that differ from `fresh`, a leaf that took part
-    in no backward pass.
+    If no attribute has a usual name, they are the ones that differ from those of `fresh`, a leaf
+    that took part in no backward pass.
     """
     if declared:
         return [declared]
