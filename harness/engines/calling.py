@@ -121,7 +121,7 @@ ACTIVATES = ("activation", "activate", "apply_activation")
 
 def is_op(function: Any) -> bool:
     """Whether something computes an op: a function, or a class that `op_of` can use."""
-    if not isinstance(function, type):
+    if not _makes_instances(function):
         return callable(function)
     return _is_tensor_class(function) or _has_apply(function) or _makes_functions(function)
 
@@ -132,9 +132,17 @@ def op_of(function: Any) -> Any:
     Instances of a class with arithmetic are tensors: `Exp(t)`. Another class has a method `apply`,
     or instances that are called: `tanh()(t)`.
     """
-    if not isinstance(function, type) or _is_tensor_class(function):
+    if not _makes_instances(function) or _is_tensor_class(function):
         return function
     return attribute_of(function, "apply") or function().__call__
+
+
+def _makes_instances(function: Any) -> bool:
+    """Whether something is a class that is called to make an instance.
+
+    The class of a class may say otherwise: `exp` of mygrad is a class, and `exp(t)` a tensor.
+    """
+    return isinstance(function, type) and type(function).__call__ is type.__call__
 
 
 def _is_tensor_class(kind: type) -> bool:

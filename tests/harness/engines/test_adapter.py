@@ -358,6 +358,15 @@ class Log(Tensor):
 class sqrt:
     def __init__(self, power):
         self.power = power
+
+
+class Function(type):
+    def __call__(cls, x):
+        return Tensor(np.sin(x.data), (x,), (lambda g: g * np.cos(x.data),))
+
+
+class sin(metaclass=Function):
+    pass
 """
 NAMED = """
     def activation(self, name):
@@ -385,6 +394,14 @@ def test_an_op_may_be_a_class_the_name_of_an_activation_or_a_builtin(op: str) ->
     for bug, verdict in ((), "fits"), ((OPS[op],), "bug"):
         engine = engine_of(changed(*bug, text=SOUND + NAMED + FORMS))
         assert fit(engine, [probe], baseline)[op].verdict == verdict
+
+
+def test_a_class_may_be_called_as_a_function(opened: Any) -> None:
+    """As `exp` of mygrad, whose class says what calling it does."""
+    library = opened(SOUND + NAMED + FORMS)
+    t = library.leaf(np.zeros(2))
+    library.backward(t.sin(), np.array([2.0, 3.0]))
+    assert library.gradient(t).tolist() == [2.0, 3.0]
 
 
 def test_a_class_that_is_no_op_is_not_called(opened: Any) -> None:
