@@ -56,8 +56,8 @@ def test_the_values_of_the_changed_expressions_say_why(
         ),
         # Which nodes are visited, if more than an expression changes.
         ("recursive-backward-no-topo", "chain"): (
-            "here the backward pass visits `mul`, `tanh`, `exp` and `x`, each with the right "
-            "gradient"
+            "here the backward pass visits `mul`, `tanh`, `exp` and `x`, each once and "
+            "with the right gradient"
         ),
         # Which shape fits by accident.
         ("sum-no-expand", "sum-rows-of-square"): (
