@@ -19,7 +19,6 @@ import argparse
 import ast
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,7 @@ from pathlib import Path
 
 from harness.grade.cohort.results import ResultHeader, ResultReader, result_files
 from harness.sandbox.fork import die_with_parent
-from tests.benchmarks.engine import ROOT
+from tests.benchmarks.engine import ROOT, children_seconds
 from tests.harness.grade.cluster import Cluster
 
 SUITES = tuple(sorted((ROOT / "tests" / "suites").glob("[a-z]*.py")))
@@ -269,8 +268,7 @@ def once_each(trial: Trial, out: str) -> bool:
 def run(trial: Trial) -> int:
     """Grade the course in each way; return 1 if the scores differ."""
     expected = trial.finish("whole")
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    processor = (usage.ru_utime + usage.ru_stime) / trial.count
+    processor = children_seconds() / trial.count
     print(f"  {processor:.2f} s of processor time a submission", flush=True)
     print(f"  {expected.count(b',no,')} of {trial.count} are not gradable", flush=True)
     ways = {"the local pool": killed_locally}

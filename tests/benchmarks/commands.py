@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -33,7 +32,7 @@ from rich.table import Table
 from harness.core.message import from_parts
 from harness.experiment.cached import CachedReport
 from harness.runs.cache import CHECKSUM
-from tests.benchmarks.engine import ONE_THREAD, ROOT, machine
+from tests.benchmarks.engine import ONE_THREAD, ROOT, children_seconds, machine
 
 BREAK = "skip-unbroadcast"
 PACKAGES = ("breaks", "harness", "minigrad")
@@ -177,9 +176,9 @@ def _measure_break(place: Place, rounds: int) -> list[Row]:
             for command in (ours, theirs) if turn % 2 else (theirs, ours):
                 if forget and command is ours:
                     _delete_reports(place)
-                before = _children_seconds()
+                before = children_seconds()
                 place.run(command)
-                spent[command].append(_children_seconds() - before)
+                spent[command].append(children_seconds() - before)
         ratios = [a / b for a, b in zip(spent[ours], spent[theirs], strict=True)]
         low, ratio, high = quantiles(ratios, n=4) if rounds > 1 else ratios * 3
         costs = [f"{1000 * median(spent[command]):.0f} ms" for command in (ours, theirs)]
@@ -192,12 +191,6 @@ def _measure_break(place: Place, rounds: int) -> list[Row]:
         names = ", ".join(slow) or "nothing"
         rows.append(Row("  it imports", names, "", float("torch" in slow), "", 0.0))
     return rows
-
-
-def _children_seconds() -> float:
-    """Processor time of all child processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _delete_reports(place: Place) -> None:
@@ -305,11 +298,11 @@ def watch(command: tuple[str, ...], folder: Path, environment: dict[str, str]) -
             stderr=stderr,
         ) as process,
     ):
-        start, used, memory = time.perf_counter(), _children_seconds(), 0
+        start, used, memory = time.perf_counter(), children_seconds(), 0
         while process.poll() is None:
             memory = max(memory, sum(map(_proportional_size, _descendants(process.pid))))
             time.sleep(PAUSE)
-        wall, processor = time.perf_counter() - start, _children_seconds() - used
+        wall, processor = time.perf_counter() - start, children_seconds() - used
         stderr.seek(0)
         _check(command, process.returncode, stderr.read())
     return Cost(wall, processor, memory)

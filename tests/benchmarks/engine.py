@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -329,6 +330,12 @@ def _backward(leaf: Tensor, value: Tensor, expected: float) -> float:
 
 
 # ----- The table -----
+
+
+def children_seconds() -> float:
+    """Return the processor time of all child processes that have ended, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def machine() -> str:

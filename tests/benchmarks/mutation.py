@@ -13,10 +13,10 @@ found is skipped.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.benchmarks.engine import ROOT, machine
+from tests.benchmarks.engine import ROOT, children_seconds, machine
 
 RULES = ROOT / "tests" / "rules"
 
@@ -56,6 +56,9 @@ class Tally:
 
 def main() -> int:
     """Measure, and print a table in Markdown."""
+    argparse.ArgumentParser(
+        description="Mutants of rules beside mutmut and cosmic-ray."
+    ).parse_args()
     print(f"{machine()}, load {os.getloadavg()[0]:.1f}\n")
     print("| tool | mutants | killed | processor time | for each mutant |")
     print("| --- | ---: | ---: | ---: | ---: |")
@@ -67,9 +70,9 @@ def main() -> int:
             place = Path(folder)
             shutil.copy(RULES / "engine.py", place / "engine.py")
             shutil.copy(RULES / "engine_suite.py", place / "test_engine.py")
-            before = _processor_time()
+            before = children_seconds()
             tally = measure(place)
-            used = _processor_time() - before
+            used = children_seconds() - before
         each = f"{1000 * used / tally.mutants:.0f} ms"
         print(f"| {name} | {tally.mutants} | {tally.killed} | {used:.1f} s | {each} |", flush=True)
     return 0
@@ -122,11 +125,6 @@ def _run(command: Sequence[str], folder: Path) -> str:
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
-
-
-def _processor_time() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from harness.core.files import write_file
 from harness.report import markdown_table
 from harness.report.documents import with_text
 from tests.benchmarks.engine import PAGE, machine
-from tests.benchmarks.suites import _children_time
+from tests.benchmarks.suites import children_time
 from tests.suites import ROOT, SUITES, Suite
 
 START = "<!-- the table of tests.benchmarks.reasons -->\n"
@@ -95,7 +95,7 @@ def _in_turn(
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):
         for command, seconds in zip((one, other), times, strict=True):
-            used = _children_time(partial(_run, command))
+            used = children_time(partial(_run, command))
             if number:
                 seconds.append(used)
     return times

@@ -22,7 +22,6 @@ import contextlib
 import importlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -40,6 +39,7 @@ from harness.grade.running import fix_hypothesis
 from harness.pages.catalogue import open_catalogue
 from harness.plugin.reloads import run_reloaded
 from harness.runs.cache import open_cache
+from tests.benchmarks.engine import children_seconds
 from tests.suites import ROOT, SUITES, Suite
 
 FRESH, REIMPORTED = 7, 24
@@ -69,7 +69,7 @@ def compare(suite: Suite, selection: str, *, every: bool = False) -> Comparison:
     chosen = mutants(select(open_catalogue(), selection), engine, open_cache())
     chosen = [mutant for mutant in chosen if mutant.files.codes]
     few = _sample(chosen, FRESH)
-    fresh = _children_time(lambda: [_fresh(suite, mutant, engine) for mutant in few])
+    fresh = children_time(lambda: [_fresh(suite, mutant, engine) for mutant in few])
     imported = chosen if every else _sample(chosen, REIMPORTED)
     verdicts, reimport = _reimported(suite, imported, engine)
     entries, ours = _ours(suite, selection)
@@ -96,16 +96,11 @@ def _sample(chosen: Sequence[Mutant], number: int) -> Sequence[Mutant]:
     return chosen[:: max(1, len(chosen) // number)]
 
 
-def _children_time(function: Callable[[], object]) -> float:
+def children_time(function: Callable[[], object]) -> float:
     """Return the processor time of the processes that a function starts and waits for."""
-    before = _children()
+    before = children_seconds()
     function()
-    return _children() - before
-
-
-def _children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return children_seconds() - before
 
 
 # ----- A fresh process -----
@@ -125,14 +120,14 @@ def _fresh(suite: Suite, mutant: Mutant, engine: Engine) -> None:
 def _reimported(suite: Suite, chosen: Sequence[Mutant], engine: Engine) -> tuple[list[str], float]:
     """Return the verdict on each break, and the processor time of all."""
     verdicts = []
-    before = _children()
+    before = children_seconds()
     for mutant in chosen:
         pid = os.fork()
         if pid == 0:
             _import_and_run(suite, mutant, engine)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         verdicts.append("survived" if status == 0 else "killed")
-    return verdicts, _children() - before
+    return verdicts, children_seconds() - before
 
 
 def _import_and_run(suite: Suite, mutant: Mutant, engine: Engine) -> NoReturn:
@@ -167,8 +162,8 @@ def _ours(suite: Suite, selection: str) -> tuple[list[dict[str, Any]], float]:
         report = Path(folder) / "report.json"
         options = [f"--breaks={selection}", f"--breaks-json={report}"]
         _pytest([*suite.arguments, *options])  # fills the cache
-        whole = _children_time(lambda: _pytest([*suite.arguments, *options]))
-        alone = _children_time(lambda: _pytest(suite.arguments))
+        whole = children_time(lambda: _pytest([*suite.arguments, *options]))
+        alone = children_time(lambda: _pytest(suite.arguments))
         entries: list[dict[str, Any]] = json.loads(report.read_text())["breaks"]
     return entries, whole - alone
 

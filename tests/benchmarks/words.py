@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import pty
-import resource
 import select
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import tempfile
 import time
 from statistics import median
 
-from tests.benchmarks.engine import ROOT, machine
+from tests.benchmarks.engine import ROOT, children_seconds, machine
 from tests.harness.cli.terminal import Dialogue
 
 COMMANDS = (
@@ -57,7 +56,7 @@ def run(arguments: list[str]) -> tuple[float, float, float]:
     """Return the seconds to the first and to the last word, and those of processor time."""
     with tempfile.TemporaryDirectory() as folder:
         master, slave = pty.openpty()
-        used, start = _processor_time(), time.perf_counter()
+        used, start = children_seconds(), time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, "-m", "harness", *arguments],
             cwd=ROOT,
@@ -72,7 +71,7 @@ def run(arguments: list[str]) -> tuple[float, float, float]:
         process.kill()
         process.wait()
         os.close(master)
-        return first, last, _processor_time() - used
+        return first, last, children_seconds() - used
 
 
 def _watch(process: subprocess.Popen[bytes], master: int, start: float) -> tuple[float, float]:
@@ -93,11 +92,6 @@ def _watch(process: subprocess.Popen[bytes], master: int, start: float) -> tuple
 def lasting(shown: bytes) -> str:
     """Return the text that stays on the screen, without signs of work, even unfinished ones."""
     return Dialogue(0, shown.decode(errors="replace") + SHOW_CURSOR).text
-
-
-def _processor_time() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":
