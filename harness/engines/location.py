@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -33,13 +33,16 @@ RESERVED = {"harness", "msgspec", "numpy"}
 _IGNORED_FOLDERS = {"test", "tests", "__pycache__", "node_modules", "venv", "site-packages"}
 
 
+Kind = Literal["arrays", "matrices", "scalars", "functional"]
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table [engine] of a `harness.toml`; a survey determines what it omits."""
 
     target: str
     root: str | None = None
     """The folder that it is imported from, such as `src`, if the files do not show it."""
-    kind: Literal["arrays", "matrices", "scalars", "functional"] | None = None
+    kind: Kind | None = None
     """What its tensors hold: arrays with any number of axes, arrays with two, or single numbers;
     `functional` if it transforms functions."""
     leaf: str | None = None
@@ -110,7 +113,8 @@ def read_settings(path: Path) -> Settings:
         return msgspec.convert(tomllib.loads(text), _SettingsFile).engine
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        keys = ", ".join(Settings.__struct_fields__)
+        kinds = f"kind ({' | '.join(get_args(Kind))})"
+        keys = ", ".join(Settings.__struct_fields__).replace("kind", kinds)
         example = '`target = "path/to/tensor.py:Tensor"`'
         remedy = message(
             "write a table [engine] with a line {example}; its keys are\n    {keys}",

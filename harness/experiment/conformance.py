@@ -25,7 +25,7 @@ from harness.core.run import LIMITS, Failure, FailureOrigin, Run
 from harness.core.vocabulary import Lack, Loss
 from harness.engines.calling import library_specific
 from harness.engines.engine import Engine, find_engine
-from harness.experiment.baseline import Baseline, RunId, job_for
+from harness.experiment.baseline import Baseline, RunId, does_not_load, job_for
 from harness.experiment.comparison import (
     as_stored,
     has_own_nan,
@@ -41,6 +41,7 @@ from harness.pages.page import Page
 from harness.pages.probe import Probe
 from harness.patch.side import quiet_parse
 from harness.runs.cached_runs import run_cached
+from harness.runs.isolated import EngineDoesNotLoad
 
 Conformance = Literal["fits", "lacks", "unjudged", "differs", "bug"]
 
@@ -186,7 +187,10 @@ def _runs_again(engine: Engine, probes: Sequence[Probe], baseline: Baseline) -> 
     The called functions are not recorded, so the keys differ from those of the first runs.
     """
     job = job_for(engine.without_sites(), probes, baseline.limits)
-    runs = run_cached(job, baseline.cache) if probes else []
+    try:
+        runs = run_cached(job, baseline.cache) if probes else []
+    except EngineDoesNotLoad as error:
+        raise does_not_load(engine, error) from None
     return {(run.probe, run.loss): run for run in runs}
 
 
